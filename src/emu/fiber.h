@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Running a GPU kernel's own source on the host: one fiber per thread of a block; barriers
+ * (and, in later families, matrix operations) are rendezvous points. */
+#ifndef GB_FIBER_H
+#define GB_FIBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gb_emu_kernel {
+    const char *symbol; /* as in the device image */
+    const char *family; /* image stem, as in kernels.def */
+    void (*body)(const void *args); /* one thread of one block; seam.h gives its indices */
+};
+
+/* NULL when the emulated device has no such kernel. */
+const struct gb_emu_kernel *gb_emu_kernel_find(const char *family, const char *symbol);
+
+/* Run `grid` blocks of `block` threads. Blocks and, between barriers, threads run in an order
+ * drawn from `seed`; shared memory starts as NaN. Returns 0, or -1 with a message in `error`
+ * for a divergent barrier, a write outside the dynamic shared memory and the like. Thread-safe. */
+int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
+                 uint32_t smem_bytes, const void *args, size_t args_bytes, uint32_t seed,
+                 char *error, size_t error_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

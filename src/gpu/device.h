@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A device and the operations that a back end supplies. Three tables exist: cuda.c, hip.c
+ * and src/emu. Everything above this line of the design speaks only these operations.
+ *
+ * Threads: every operation but count() and open() needs the device entered in the calling
+ * thread (enter/leave nest and cost well under a microsecond). All operations may be called
+ * from several threads at once. An operation that fails answers a status and leaves its
+ * outputs unwritten; after GB_E_DEVICE the device is lost and only close() is legal. */
+#ifndef GB_DEVICE_H
+#define GB_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gb.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint64_t gb_devptr;
+
+struct gb_stream; /* opaque, owned by the back end */
+struct gb_event;
+struct gb_module;
+struct gb_function;
+struct gb_device;
+
+enum gb_vendor { GB_NVIDIA, GB_AMD, GB_EMU };
+
+struct gb_device_info {
+    enum gb_vendor vendor;
+    char name[64];      /* as the driver reports it: "NVIDIA H200" */
+    char arch_name[16]; /* "sm_90", "gfx942", "emu" */
+    int arch;           /* 90 for sm_90, 942 for gfx942, 0 for emu: kernels.def's range */
+    int ordinal;        /* among the visible devices */
+    int multiprocessors;
+    size_t mem_total;     /* bytes */
+    size_t smem_per_block; /* bytes, opt-in maximum */
+    size_t l2;             /* bytes */
+    int clock_khz;         /* highest multiprocessor clock, 0 unknown */
+    int numa_node;         /* -1 unknown */
+    int driver;            /* as the driver reports it: 13000 is CUDA 13.0 */
+    char pci[16];          /* "0000:3b:00.0", "" unknown */
+};
+
+/* Where a pointer of the program lives. */
+enum gb_mem_kind {
+    GB_MEM_PAGEABLE,
+    GB_MEM_PINNED,  /* known to the driver as page-locked: may be copied from directly */
+    GB_MEM_DEVICE,  /* of this device */
+    GB_MEM_MANAGED,
+    GB_MEM_FOREIGN  /* of another device */
+};
+
+/* What enter() saves and leave() restores: the caller's context or device, stream capture
+ * mode. Lives on the caller's stack. */
+struct gb_guest {
+    uintptr_t saved[4];
+};
+
+struct gb_device_ops {
+    const char *name; /* "cuda", "hip", "emu" */
+
+    /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver. Quick
+     * and silent where there is none. */
+    enum gb_status (*count)(int *n);
+    enum gb_status (*open)(int ordinal, struct gb_device **dev); /* creates a context */
+    void (*close)(struct gb_device *dev);
+
+    enum gb_status (*enter)(struct gb_device *dev, struct gb_guest *guest);
+    void (*leave)(struct gb_device *dev, struct gb_guest *guest);
+
+    enum gb_status (*mem_info)(struct gb_device *dev, size_t *free_bytes, size_t *total);
+    enum gb_status (*mem_alloc)(struct gb_device *dev, size_t bytes, gb_devptr *ptr);
+    void (*mem_free)(struct gb_device *dev, gb_devptr ptr);
+    enum gb_status (*host_alloc)(struct gb_device *dev, size_t bytes, void **ptr);
+    void (*host_free)(struct gb_device *dev, void *ptr);
+    enum gb_mem_kind (*mem_kind)(struct gb_device *dev, const void *ptr);
+
+    enum gb_status (*stream_create)(struct gb_device *dev, struct gb_stream **s);
+    void (*stream_destroy)(struct gb_device *dev, struct gb_stream *s);
+    enum gb_status (*stream_sync)(struct gb_device *dev, struct gb_stream *s);
+
+    /* Events carry no time. An event that was never recorded counts as complete. */
+    enum gb_status (*event_create)(struct gb_device *dev, struct gb_event **e);
+    void (*event_destroy)(struct gb_device *dev, struct gb_event *e);
+    enum gb_status (*event_record)(struct gb_device *dev, struct gb_event *e,
+                                   struct gb_stream *s);
+    /* Work queued in s after this call runs after e's last record. */
+    enum gb_status (*event_wait)(struct gb_device *dev, struct gb_event *e,
+                                 struct gb_stream *s);
+    /* Block the calling thread (asleep, not spinning) until e is complete. */
+    enum gb_status (*event_sync)(struct gb_device *dev, struct gb_event *e);
+    /* *done says whether e is complete; does not block. */
+    enum gb_status (*event_query)(struct gb_device *dev, struct gb_event *e, bool *done);
+
+    /* Asynchronous copies of `height` rows of `width` bytes, pitches in bytes (>= width;
+     * ignored when height is 1). The host side must be host_alloc memory or GB_MEM_PINNED
+     * and stay valid until the stream has passed the copy. Nothing between the rows is read
+     * or written. */
+    enum gb_status (*copy_in)(struct gb_device *dev, struct gb_stream *s, gb_devptr dst,
+                              size_t dst_pitch, const void *src, size_t src_pitch,
+                              size_t width, size_t height);
+    enum gb_status (*copy_out)(struct gb_device *dev, struct gb_stream *s, void *dst,
+                               size_t dst_pitch, gb_devptr src, size_t src_pitch,
+                               size_t width, size_t height);
+
+    /* image: a fatbin (cuda), a code object (hip), or NULL (emu: the family's name picks a
+     * host-compiled kernel set). GB_E_UNSUPPORTED when it has no code for this device. */
+    enum gb_status (*module_load)(struct gb_device *dev, const char *family,
+                                  const void *image, size_t bytes, struct gb_module **m);
+    void (*module_unload)(struct gb_device *dev, struct gb_module *m);
+    enum gb_status (*module_get)(struct gb_device *dev, struct gb_module *m,
+                                 const char *symbol, struct gb_function **f);
+    /* One POD argument struct, copied before launch returns. grid is folded into x. */
+    enum gb_status (*launch)(struct gb_device *dev, struct gb_stream *s,
+                             struct gb_function *f, uint32_t grid, uint32_t block,
+                             uint32_t smem_bytes, const void *args, size_t args_bytes);
+};
+
+/* Back ends embed this as their first member. */
+struct gb_device {
+    const struct gb_device_ops *ops;
+    struct gb_device_info info;
+};
+
+extern const struct gb_device_ops gb_cuda_ops, gb_hip_ops;
+
+/* The emulated device lives in libgemmblas-emu.so (found beside the library or in
+ * pkglibdir), which exports exactly this function. */
+#define GB_EMU_ENTRY "gb_emu_ops"
+const struct gb_device_ops *gb_emu_load(void); /* NULL when it cannot be loaded; logged once */
+
+/* One visible device that GEMMBLAS_DEVICE allows. */
+struct gb_device_ref {
+    const struct gb_device_ops *ops;
+    int ordinal;
+};
+
+/* The devices to use, in order, after GEMMBLAS_DEVICE and (with "auto") the launcher's local
+ * MPI rank modulo the visible ones. Loads drivers, opens no context. Returns the number
+ * found, at most max. */
+int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
+
+/* Pure, for tests: index of the device for this process under Open MPI, MPICH/Hydra or
+ * Slurm; 0 without a launcher. getenv is passed in. */
+int gb_device_local_rank(const char *(*get)(const char *name));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A plan, and its execution on one device: panels of host matrices through pinned slots, C
+ * committed piece by piece in the plan's order.
+ *
+ * The order of commits is a pure function of the plan, so `done` (pieces committed so far) is
+ * the whole recovery state: a piece of C is final when its index is below done, and exactly
+ * as the caller left it otherwise. */
+#ifndef GB_EXEC_H
+#define GB_EXEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "gb.h"
+#include "kernels.h"
+#include "util.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gb_plan {
+    struct gb_problem p;
+    const struct gb_kernel *kernel;
+    /* Functions of the whole problem: they decide the bits. */
+    int splits;
+    int64_t split_len;
+    /* Host-side blocking: functions of the memory there is; never change the bits. */
+    int64_t panel_m, panel_n, panel_k;
+    bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
+    int group_m;
+    int64_t piece_rows, piece_cols; /* one commit: at most this much of a panel */
+    size_t slot_bytes;              /* staging slot that holds one piece */
+    size_t device_bytes;            /* what the panels and workspaces need */
+};
+
+struct gb_rect {
+    int64_t i, j, m, n; /* C(i:i+m, j:j+n) */
+};
+
+/* Panels of C in execution order. */
+static inline int64_t gb_plan_panels(const struct gb_plan *plan)
+{
+    return gb_ceil_div(plan->p.m, plan->panel_m) * gb_ceil_div(plan->p.n, plan->panel_n);
+}
+
+static inline struct gb_rect gb_plan_panel(const struct gb_plan *plan, int64_t index)
+{
+    int64_t rows = gb_ceil_div(plan->p.m, plan->panel_m);
+    int64_t cols = gb_ceil_div(plan->p.n, plan->panel_n);
+    int64_t pi = plan->rows_first ? index % rows : index / cols;
+    int64_t pj = plan->rows_first ? index / rows : index % cols;
+    struct gb_rect r = {.i = pi * plan->panel_m, .j = pj * plan->panel_n};
+
+    r.m = gb_min(plan->panel_m, plan->p.m - r.i);
+    r.n = gb_min(plan->panel_n, plan->p.n - r.j);
+    return r;
+}
+
+/* Pieces of a panel (of any rectangle of an operand alike), column block after column block,
+ * top to bottom inside one. */
+static inline int64_t gb_rect_pieces(struct gb_rect r, int64_t rows, int64_t cols)
+{
+    return gb_ceil_div(r.m, rows) * gb_ceil_div(r.n, cols);
+}
+
+static inline struct gb_rect gb_rect_piece(struct gb_rect r, int64_t rows, int64_t cols,
+                                           int64_t index)
+{
+    int64_t down = gb_ceil_div(r.m, rows);
+    struct gb_rect p = {.i = r.i + index % down * rows, .j = r.j + index / down * cols};
+
+    p.m = gb_min(rows, r.i + r.m - p.i);
+    p.n = gb_min(cols, r.j + r.n - p.j);
+    return p;
+}
+
+/* What one execution did, for statistics and traces. */
+struct gb_exec_stats {
+    uint64_t bytes_up, bytes_down;
+    uint64_t launches;
+    int64_t done; /* pieces committed */
+};
+
+struct gb_engine; /* one open device with its lanes, slots, modules and copy threads */
+
+/* Open a device and what belongs to it. Slow (a GPU context); any thread. */
+enum gb_status gb_engine_open(struct gb_device_ref ref, struct gb_engine **engine);
+/* Only for tests and commands: a process that exits leaks it (see design, principle 3). */
+void gb_engine_close(struct gb_engine *engine);
+
+struct gb_device *gb_engine_device(struct gb_engine *engine);
+bool gb_engine_lost(struct gb_engine *engine);
+
+/* Device memory that a plan may use now: what is free (and pooled) less a reserve, capped by
+ * GEMMBLAS_MEM_LIMIT. */
+size_t gb_engine_budget(struct gb_engine *engine);
+
+/* Run a plan. Blocks until C is final. Asynchronous signals and cancellation are held off
+ * while slots are in flight and let through between panels; a handler that never returns
+ * leaves nothing of ours pointing at the caller's memory.
+ *   GB_OK              C is final.
+ *   GB_WHY_OOM         nothing was touched; the caller may plan smaller panels.
+ *   GB_WHY_UNSUPPORTED nothing was touched: the device has no such kernel.
+ *   GB_WHY_LOST        stats->done pieces are final, the others untouched; the engine is lost
+ *                      when gb_engine_lost() says so. */
+enum gb_why gb_exec(struct gb_engine *engine, const struct gb_plan *plan,
+                    struct gb_exec_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

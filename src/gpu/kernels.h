@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernel registry: one constant row per kernel, from kernels.def, read by dispatch (which
+ * chooses), exec (which launches), the emulated device, tests, bench and tune alike. */
+#ifndef GB_KERNELS_H
+#define GB_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "gb.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum gb_kernel_flags {
+    GB_K_TRANS = 1u << 0,  /* serves all four layouts through symbols _nn _nt _tn _tt */
+    GB_K_CONJ = 1u << 1,   /* conjugation of A and B as arguments */
+    GB_K_UPLO = 1u << 2,   /* mask of a triangle of C */
+    GB_K_SPLITK = 1u << 3, /* partial sums to a workspace, see gemm_args.h */
+    GB_K_BATCH = 1u << 4   /* batch strides */
+};
+
+struct gb_kernel {
+    const char *name;   /* "gemm_simt_f32_128x128x16"; the symbols are gb_<name>_<layout> */
+    const char *family; /* "gemm_simt": the image that holds it */
+    enum gb_type type, type_c, type_acc;
+    uint16_t arch_min, arch_max; /* inclusive sm number; 0, 0: AMD or emu only */
+    uint16_t tile_m, tile_n, tile_k;
+    uint8_t stages; /* shared-memory buffers in flight */
+    uint8_t align;  /* bytes that base addresses and leading dimensions must be multiples of */
+    uint16_t threads;
+    uint32_t smem; /* dynamic shared memory, bytes; 0 when static */
+    uint32_t flags;
+    uint16_t efficiency; /* per mille of the peak of its arithmetic on large problems */
+};
+
+extern const struct gb_kernel gb_kernels[];
+extern const int gb_kernel_count;
+
+const struct gb_kernel *gb_kernel_find(const char *name); /* NULL when there is none */
+
+/* Does the row run on such a device? The emulated device runs every row whose family is
+ * compiled into it (all that do not need TMA, wgmma). */
+bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info);
+
+/* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns
+ * ('t') of op(A) (m x k) and op(B) (k x n): gb_<name>_<a><b>. */
+void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size_t len);
+
+/* The reduce kernel of a family for row k: sums split-K partials in fixed order and applies
+ * alpha and beta. */
+void gb_kernel_reduce_symbol(const struct gb_kernel *k, char *buf, size_t len);
+
+/* Embedded device code (images.S, generated). A family may have several images: one fatbin
+ * for NVIDIA, one code object per AMD architecture. */
+struct gb_image {
+    const char *family;
+    enum gb_vendor vendor;
+    int arch; /* 0: fatbin for every NVIDIA architecture; 942: gfx942 */
+    const void *data;
+    size_t bytes;
+};
+const struct gb_image *gb_image_find(const char *family, const struct gb_device_info *info);
+/* For `gemmblas info`: the i-th image or NULL. */
+const struct gb_image *gb_image_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one argument of every GEMM kernel: plain data, the same layout for nvcc, clang and the
+ * host. All strides are in elements and 64 bits; no kernel multiplies sizes in 32 bits.
+ *
+ * What one launch does, for each batch z < batch:
+ *   op(A)(i,l) = a[z*a_batch + i*a_m + l*a_k],  op(B)(l,j) = b[z*b_batch + l*b_k + j*b_n],
+ *   C(i,j)     = c[z*c_batch + i + j*ldc]        (column-major C)
+ * over i < m, j < n, and l in [k_begin, k_end) of the whole problem's k.
+ *
+ * Sums over k. The whole problem cuts k at fixed multiples of split_len into `splits` parts
+ * (split s covers [s*split_len, min((s+1)*split_len, k))), each summed in ascending l by one
+ * chain of fused multiply-adds per element, so that the bits depend on the problem alone. A
+ * launch may cover any range of k, because the chain can be carried between launches in
+ * `partial`: splits x m x n elements of the accumulator's type, column-major, leading
+ * dimension m, split s at partial + s*m*n (per batch: + z*splits*m*n).
+ *   - A split whose range begins inside [k_begin, k_end) starts its chain at 0; one that
+ *     began before k_begin continues from partial.
+ *   - With GB_G_EPILOGUE (only legal when splits == 1 and k_end == k) the kernel applies
+ *     C := alpha*sum + beta*C. Otherwise each touched split's sum goes to partial.
+ * Work units of a launch: tiles(m) x tiles(n) x splits touched x batch.
+ *
+ * The reduce kernel reads partial, sums the splits in ascending order and applies
+ * C := alpha*sum + beta*C. */
+#ifndef GB_GEMM_ARGS_H
+#define GB_GEMM_ARGS_H
+
+#include <stdint.h>
+
+enum gb_gemm_flags {
+    GB_G_CONJ_A = 1u << 0,
+    GB_G_CONJ_B = 1u << 1,
+    GB_G_EPILOGUE = 1u << 2,  /* apply alpha and beta; else write partial */
+    GB_G_BETA_ZERO = 1u << 3, /* beta is 0: C is never read */
+    GB_G_UPPER = 1u << 4,     /* only i + row0 <= j + col0 is computed and written */
+    GB_G_LOWER = 1u << 5      /* only i + row0 >= j + col0 */
+};
+
+struct gb_gemm_args {
+    uint64_t a, b, c;  /* device addresses */
+    uint64_t partial;  /* accumulators, or 0 */
+    int64_t m, n, k;   /* k of the whole problem */
+    int64_t k_begin, k_end;
+    int64_t a_m, a_k;  /* strides of op(A) */
+    int64_t b_k, b_n;  /* strides of op(B) */
+    int64_t ldc;
+    int64_t a_batch, b_batch, c_batch; /* 0 broadcasts (not C) */
+    int64_t split_len; /* of the whole problem, a multiple of tile_k; >= k when splits is 1 */
+    int64_t row0, col0; /* position of C(0,0) in the whole C, for the triangle masks */
+    double alpha[2], beta[2]; /* real, imaginary */
+    int32_t splits;    /* of the whole problem */
+    int32_t split0, split_count; /* splits touched by [k_begin, k_end) */
+    int32_t batch;
+    int32_t group_m;   /* tile rows per group of the L2 order; 1 disables */
+    uint32_t flags;
+};
+
+/* a points at op(A)(0, k_begin) and b at op(B)(k_begin, 0): a launch sees only its own range
+ * of k. */
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small pure helpers: overflow-checked sizes, rounding, narrowing. */
+#ifndef GB_UTIL_H
+#define GB_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GB_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define GB_STR_(x) #x
+#define GB_STR(x) GB_STR_(x)
+
+static inline int64_t gb_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t gb_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t gb_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
+static inline int64_t gb_round_up(int64_t a, int64_t to)
+{
+    return gb_ceil_div(a, to) * to;
+}
+
+/* *out = a * b * c unless that overflows size_t; out is written only on success. */
+static inline bool gb_mul3(size_t a, size_t b, size_t c, size_t *out)
+{
+    size_t x;
+
+    if (__builtin_mul_overflow(a, b, &x) || __builtin_mul_overflow(x, c, &x))
+        return false;
+    *out = x;
+    return true;
+}
+
+#endif
