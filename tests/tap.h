@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define TAP_FORMAT(format, first) __attribute__((format(printf, format, first)))
+#define TAP_FORMAT(text, first) __attribute__((format(printf, text, first)))
 
 /* Once, before the first test: the number of tests, or "as many as will have run". */
 void plan(unsigned long n);
