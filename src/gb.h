@@ -35,7 +35,7 @@ enum gb_op { GB_GEMM, GB_OPS };
  * GB_WHY_LOST, which dispatch turns into GB_OK by finishing on the CPU. */
 enum gb_why {
     GB_OK,
-#define WHY(id, text) GB_WHY_##id,
+#define WHY(id, name, text) GB_WHY_##id,
 #include "why.def"
 #undef WHY
     GB_WHYS
