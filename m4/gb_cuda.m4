@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# GB_CUDA: find nvcc (12.0 or newer) and the architectures to compile for. Needed only to
+# build the kernels: the driver is opened at run time, so no CUDA library is linked.
+#   --with-cuda=DIR|guess|no   guess (default): use nvcc if there is one
+#   --with-cuda-arch=LIST      SASS for each, and PTX of the newest for GPUs to come
+# Sets HAVE_CUDA, NVCC, GB_GENCODE, gb_cuda_summary.
+AC_DEFUN([GB_CUDA],
+    [AC_ARG_WITH([cuda],
+        [AS_HELP_STRING([--with-cuda=DIR|guess|no],
+            [CUDA toolkit for the NVIDIA kernels [guess: PATH, /usr/local/cuda*, /opt/cuda]])],
+        [], [with_cuda=guess])
+    AC_ARG_WITH([cuda-arch],
+        [AS_HELP_STRING([--with-cuda-arch=LIST], [architectures [80,86,89,90]])],
+        [], [with_cuda_arch=80,86,89,90])
+    AC_ARG_VAR([NVCC], [CUDA compiler])
+    AC_ARG_VAR([NVCCFLAGS], [flags for nvcc])
+    gb_have_cuda=no
+    gb_cuda_summary="none (no nvcc found)"
+    GB_GENCODE=
+    AS_CASE([$with_cuda],
+        [no], [gb_cuda_summary="none (--without-cuda)"],
+        [guess|yes],
+            [gb_path=$PATH
+            for gb_dir in /usr/local/cuda /usr/local/cuda-* /opt/cuda; do
+                AS_IF([test -d "$gb_dir/bin"], [gb_path="$gb_path:$gb_dir/bin"])
+            done
+            AC_PATH_PROG([NVCC], [nvcc], [], [$gb_path])],
+        [AC_PATH_PROG([NVCC], [nvcc], [], [$with_cuda/bin])])
+    AS_IF([test "x$with_cuda" != xno && test -n "$NVCC"],
+        [AC_MSG_CHECKING([version of $NVCC])
+        gb_nvcc=`"$NVCC" --version 2>/dev/null | $SED -n 's/.*release \(@<:@0-9.@:>@*\),.*/\1/p'`
+        AC_MSG_RESULT([${gb_nvcc:-unknown}])
+        AS_CASE([${gb_nvcc:-0.0}],
+            [0.*|1.*|2.*|3.*|4.*|5.*|6.*|7.*|8.*|9.*|10.*|11.*],
+                [gb_cuda_summary="none ($NVCC is ${gb_nvcc:-unusable}; 12.0 is needed)"],
+            [AC_MSG_CHECKING([which architectures $NVCC compiles for])
+            cat >conftest.cu <<'_ACEOF'
+extern "C" __global__ void k(int *p) { *p = 1; }
+_ACEOF
+            gb_ok= gb_newest=
+            for gb_arch in `echo "$with_cuda_arch" | tr , ' '`; do
+                AS_IF(["$NVCC" -fatbin -gencode arch=compute_$gb_arch,code=sm_$gb_arch \
+                    -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+                    [gb_ok="$gb_ok $gb_arch"
+                    GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_arch,code=sm_$gb_arch"
+                    AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])])
+            done
+            rm -f conftest.cu conftest.fatbin
+            AC_MSG_RESULT([${gb_ok:-none}])
+            AS_IF([test -n "$gb_ok"],
+                [gb_have_cuda=yes
+                gb_cuda_summary="$NVCC $gb_nvcc: sm$gb_ok"
+                AS_IF([test -n "$gb_newest"],
+                    [GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_newest,code=compute_$gb_newest"
+                    gb_cuda_summary="$gb_cuda_summary, PTX $gb_newest"])],
+                [gb_cuda_summary="none ($NVCC compiles for none of $with_cuda_arch)"])])])
+    AS_CASE([$with_cuda], [no|guess], [],
+        [AS_IF([test $gb_have_cuda = no],
+            [AC_MSG_ERROR([--with-cuda=$with_cuda asked for, but: $gb_cuda_summary])])])
+    AS_IF([test "x${NVCCFLAGS+set}" != xset], [NVCCFLAGS=-O3])
+    AC_SUBST([GB_GENCODE])
+    AM_CONDITIONAL([HAVE_CUDA], [test $gb_have_cuda = yes])])
