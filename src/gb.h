@@ -82,6 +82,11 @@ static inline bool gb_is_complex(enum gb_type t)
     return t == GB_C32 || t == GB_C64;
 }
 
+static inline bool gb_transposed(enum gb_trans t)
+{
+    return t == GB_T || t == GB_C;
+}
+
 static inline size_t gb_type_size(enum gb_type t)
 {
     static const uint8_t size[GB_TYPES] = {2, 2, 4, 8, 8, 16, 1, 4};

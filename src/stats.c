@@ -72,7 +72,7 @@ static void add(_Atomic uint64_t *x, uint64_t y)
 
 static void print_table(void)
 {
-    char text[8192];
+    static char text[8192]; /* exit may run on a small stack */
     size_t used = 0;
     struct timespec now;
     int fd;

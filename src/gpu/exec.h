@@ -76,6 +76,36 @@ static inline struct gb_rect gb_rect_piece(struct gb_rect r, int64_t rows, int64
     return p;
 }
 
+/* Leading dimension, in elements, of a staged matrix of `rows` rows: whole 128-byte lines, so
+ * that every column starts aligned for vector loads. */
+static inline int64_t gb_plan_ld(int64_t rows, enum gb_type type)
+{
+    return gb_round_up(rows, (int64_t)(128 / gb_type_size(type)));
+}
+
+/* Device memory of a plan. An operand chunk (panel x panel_k, staged as stored) has two
+ * buffers, one being filled while the other is read; one buffer when there is only that one
+ * chunk in the whole call. Likewise for panels of C. The accumulators that are carried across
+ * launches or splits have one buffer: kernels run in order. */
+static inline size_t gb_plan_bytes(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+    bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
+    int64_t pm = plan->panel_m, pn = plan->panel_n, pk = plan->panel_k;
+    int64_t sa = (int64_t)gb_type_size(p->type), sc = (int64_t)gb_type_size(p->type_c);
+    int64_t a = gb_plan_ld(ta ? pk : pm, p->type) * (ta ? pm : pk) * sa;
+    int64_t b = gb_plan_ld(tb ? pn : pk, p->type) * (tb ? pk : pn) * sa;
+    int64_t c = gb_plan_ld(pm, p->type_c) * pn * sc;
+    int64_t partial = 0;
+
+    if (plan->splits > 1 || pk < p->k)
+        partial = plan->splits * pm * pn * (int64_t)gb_type_size(plan->kernel->type_acc);
+    a *= pm >= p->m && pk >= p->k ? 1 : 2;
+    b *= pn >= p->n && pk >= p->k ? 1 : 2;
+    c *= pm >= p->m && pn >= p->n ? 1 : 2;
+    return (size_t)(a + b + c + partial);
+}
+
 /* What one execution did, for statistics and traces. */
 struct gb_exec_stats {
     uint64_t bytes_up, bytes_down;

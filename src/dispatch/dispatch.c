@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a legal call to a final C: once-init, fork guard, opening the device when it has been
+ * earned, route, plan, execution, and the CPU for what a failing device left. */
+#include "dispatch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "exec.h"
+#include "knobs.h"
+#include "log.h"
+#include "model.h"
+#include "plan.h"
+#include "route.h"
+#include "stats.h"
+
+enum { DEVICES = 16 };
+
+/* COLD -> OPENING -> OPEN or ABSENT; OPEN -> ABSENT when the device is lost. */
+enum phase { COLD, OPENING, OPEN, ABSENT };
+
+uint64_t gb_fast; /* 0: nothing is known yet, every call takes the slow path */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct gb_rates rates;
+
+static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t opening_ended = PTHREAD_COND_INITIALIZER;
+static _Atomic int phase = COLD;
+static _Atomic pid_t owner; /* the process that left COLD; its children stay on the CPU */
+static struct gb_engine *engine; /* published by phase == OPEN */
+static atomic_bool exiting;
+static _Atomic uint64_t gained_ns; /* modelled gains that warming has forgone */
+
+static const char *environment(const char *name)
+{
+    return secure_getenv(name);
+}
+
+static void set_fast(uint64_t value)
+{
+    if (gb_stats_wanted())
+        value = 0;
+    __atomic_store_n(&gb_fast, value, __ATOMIC_RELEASE);
+}
+
+static void init(void)
+{
+    const struct gb_knobs *knobs = gb_knobs();
+
+    gb_stats_init();
+    rates = gb_model_rates(environment);
+    if (strstr(knobs->route, "gpu"))
+        set_fast(0);
+    else if (strcmp(knobs->route, "cpu") == 0 || strcmp(knobs->device, "none") == 0)
+        set_fast(UINT64_MAX);
+    else
+        set_fast(gb_route_floor(&rates));
+}
+
+/* Handlers and destructors that call BLAS after this runs get the CPU: the driver may already
+ * be gone. A helper that is still opening is waited for, since a driver that is torn down
+ * while it starts crashes the process. */
+static void at_exit(void)
+{
+    struct timespec until;
+
+    atomic_store(&exiting, true);
+    if (getpid() != atomic_load(&owner))
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 5;
+    pthread_mutex_lock(&opening_lock);
+    while (atomic_load(&phase) == OPENING &&
+           pthread_cond_timedwait(&opening_ended, &opening_lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&opening_lock);
+}
+
+static void end_opening(enum phase result)
+{
+    if (result == ABSENT)
+        set_fast(UINT64_MAX);
+    pthread_mutex_lock(&opening_lock);
+    atomic_store(&phase, result);
+    pthread_cond_broadcast(&opening_ended);
+    pthread_mutex_unlock(&opening_lock);
+}
+
+/* Open the first device that opens. Only the thread that moved COLD to OPENING is here. */
+static void open_device(void)
+{
+    struct gb_device_ref refs[DEVICES];
+    int n = gb_device_list(gb_knobs()->device, refs, DEVICES);
+
+    for (int i = 0; i < n; i++) {
+        struct gb_engine *e;
+        enum gb_status s = gb_engine_open(refs[i], &e);
+
+        if (s == GB_SUCCESS) {
+            engine = e;
+            gb_info("using %s device %d: %s", refs[i].ops->name, refs[i].ordinal,
+                    gb_engine_device(e)->info.name);
+            end_opening(OPEN);
+            return;
+        }
+        gb_info("%s device %d: %s", refs[i].ops->name, refs[i].ordinal, gb_status_text(s));
+    }
+    end_opening(ABSENT);
+}
+
+static void *opening_thread(void *arg)
+{
+    (void)arg;
+    open_device();
+    return NULL;
+}
+
+static bool claim_opening(void)
+{
+    int expected = COLD;
+
+    if (!atomic_compare_exchange_strong(&phase, &expected, OPENING))
+        return false;
+    atomic_store(&owner, getpid());
+    atexit(at_exit);
+    return true;
+}
+
+static void block_signals(sigset_t *saved)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, saved);
+}
+
+static void open_on_helper(void)
+{
+    pthread_t helper;
+    sigset_t saved;
+    int failed;
+
+    if (!claim_opening())
+        return;
+    block_signals(&saved); /* inherited by the helper and by the driver's own threads */
+    failed = pthread_create(&helper, NULL, opening_thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    if (failed) {
+        gb_warn("cannot start a thread to open the device: %s", strerror(failed));
+        end_opening(ABSENT);
+        return;
+    }
+    pthread_detach(helper);
+}
+
+static void open_and_wait(void)
+{
+    sigset_t saved;
+
+    block_signals(&saved); /* a handler that jumps must not leave with opening_lock held */
+    if (claim_opening()) {
+        open_device();
+    } else {
+        pthread_mutex_lock(&opening_lock);
+        while (atomic_load(&phase) == OPENING)
+            pthread_cond_wait(&opening_ended, &opening_lock);
+        pthread_mutex_unlock(&opening_lock);
+    }
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+/* The state of the device as far as this call is concerned. `gain` is what the model expects
+ * of it, in seconds. */
+static enum gb_why warm(enum gb_knob_route route, double gain)
+{
+    enum phase now = (enum phase)atomic_load(&phase);
+
+    if (now == ABSENT)
+        return GB_WHY_NODEVICE;
+    if (now != COLD && getpid() != atomic_load(&owner))
+        return GB_WHY_FORKED;
+    if (atomic_load(&exiting))
+        return GB_WHY_EXITING;
+    if (now == OPEN)
+        return GB_OK;
+    if (route == GB_ROUTE_GPU) {
+        open_and_wait();
+        return atomic_load(&phase) == OPEN ? GB_OK : GB_WHY_NODEVICE;
+    }
+    if (now == COLD) {
+        uint64_t ns = (uint64_t)(1e9 * gain);
+
+        if (!gb_device_plausible(gb_knobs()->device)) {
+            if (claim_opening())
+                end_opening(ABSENT);
+            return GB_WHY_NODEVICE;
+        }
+        if (atomic_fetch_add(&gained_ns, ns) + ns >= (uint64_t)(1e9 * rates.open))
+            open_on_helper();
+    }
+    return GB_WHY_WARMING;
+}
+
+static double now_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Plan and execute on the open device. GB_WHY_LOST means that C is final all the same. */
+static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
+{
+    const struct gb_device_info *info = &gb_engine_device(engine)->info;
+    size_t budget = gb_engine_budget(engine);
+    struct gb_exec_stats done = {0};
+    struct gb_plan plan;
+    enum gb_why why;
+
+    do {
+        why = gb_plan_make(p, info, budget, &plan);
+        if (why != GB_OK)
+            return why;
+        why = gb_exec(engine, &plan, &done);
+        budget = plan.device_bytes / 2; /* others took the memory meanwhile */
+    } while (why == GB_WHY_OOM);
+    if (why == GB_WHY_LOST) {
+        gb_cpu_finish(&plan, done.done);
+        if (gb_engine_lost(engine)) {
+            int open = OPEN;
+
+            if (atomic_compare_exchange_strong(&phase, &open, ABSENT)) {
+                gb_error("%s failed and is not used again in this process", info->name);
+                set_fast(UINT64_MAX);
+            }
+        }
+    }
+    record->kernel = plan.kernel->name;
+    record->splits = plan.splits;
+    record->panels = gb_plan_panels(&plan);
+    record->bytes_up = done.bytes_up;
+    record->bytes_down = done.bytes_down;
+    return why;
+}
+
+static enum gb_why decide(const struct gb_problem *p, const char *routine,
+                          struct gb_record *record)
+{
+    bool open = atomic_load(&phase) == OPEN;
+    struct gb_route_in in = {
+        .route = gb_knobs_route(routine),
+        .disabled = gb_knobs_disabled(routine),
+        .info = open ? &gb_engine_device(engine)->info : &gb_model_typical,
+        .rates = &rates,
+    };
+    struct gb_route_out out;
+    enum gb_why why = gb_route(p, &in, &out);
+
+    if (why == GB_OK)
+        why = warm(in.route, out.cost.cpu - out.cost.gpu);
+    return why == GB_OK ? run(p, record) : why;
+}
+
+/* The last call of this thread that was forwarded, to know a product that the real BLAS hands
+ * back to us (its cblas_dgemm calls dgemm_): the same C and sizes under another name, deeper
+ * in the stack. A handler that jumped away leaves this stale, which at worst labels a later
+ * call `nested` in a trace; it decides nothing. */
+static __thread struct {
+    const char *symbol;
+    const void *c;
+    int64_t m, n, k;
+    uintptr_t frame;
+} forwarded;
+
+static bool is_nested(const struct gb_problem *p, const struct gb_call *call, uintptr_t frame)
+{
+    return forwarded.symbol && forwarded.symbol != call->symbol && forwarded.c == p->c &&
+           forwarded.m == p->m && forwarded.n == p->n && forwarded.k == p->k &&
+           frame < forwarded.frame;
+}
+
+enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
+                        const struct gb_call *call, enum gb_why why)
+{
+    struct gb_record record = {0};
+    double start;
+
+    pthread_once(&once, init);
+    if (!gb_stats_wanted()) {
+        if (why == GB_OK)
+            why = decide(p, routine, &record);
+    } else {
+        uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+        start = now_seconds();
+        if (why == GB_OK)
+            why = decide(p, routine, &record);
+        if (why == GB_OK || why == GB_WHY_LOST) {
+            record.seconds = now_seconds() - start;
+            gb_stats_record(p, routine, call, why, &record);
+        } else {
+            gb_stats_record(p, routine, call,
+                            is_nested(p, call, frame) ? GB_WHY_NESTED : why, &record);
+            forwarded.symbol = call->symbol;
+            forwarded.c = p->c;
+            forwarded.m = p->m;
+            forwarded.n = p->n;
+            forwarded.k = p->k;
+            forwarded.frame = frame;
+        }
+    }
+    return why == GB_WHY_LOST ? GB_OK : why;
+}

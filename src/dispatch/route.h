@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Is a call worth the GPU? Pure: everything it weighs is an argument. */
+#ifndef GB_ROUTE_H
+#define GB_ROUTE_H
+
+#include "device.h"
+#include "gb.h"
+#include "knobs.h"
+#include "model.h"
+#include "plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gb_route_in {
+    enum gb_knob_route route; /* what the user asked for, for this routine */
+    bool disabled;
+    const struct gb_device_info *info; /* of the open device, or of a typical one */
+    const struct gb_rates *rates;
+};
+
+struct gb_route_out {
+    struct gb_choice choice; /* kernel NULL when routing ended before it was needed */
+    struct gb_cost cost;
+};
+
+/* GB_OK: worth a device (whether one is open is dispatch's business). */
+enum gb_why gb_route(const struct gb_problem *p, const struct gb_route_in *in,
+                     struct gb_route_out *out);
+
+/* Does C share an element with A or B? Elements, not address ranges: the blocks of one array
+ * that an LU factorisation updates interleave without sharing any. */
+bool gb_route_overlap(const struct gb_problem *p);
+
+/* Least m*n*k at which any type could gain, for the frameless test of the entries. */
+uint64_t gb_route_floor(const struct gb_rates *rates);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
