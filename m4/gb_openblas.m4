@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # GB_OPENBLAS: the BLAS to open when the program itself brings none, by file name
 # (GB_OPENBLAS_SONAME); never a link dependency of libgemmblas. Where a library to link with
-# is found too, OPENBLAS_LIBS names it: for tests, for the linker script that lets
-# -lgemmblas resolve all of BLAS, and for the thin libblas.so.3.
+# is found too, OPENBLAS_LIBS names it for tests and the thin libblas.so.3, OPENBLAS_INPUT
+# for the linker script that lets -lgemmblas resolve all of BLAS.
 #   --with-openblas=PATH|guess|no   PATH: a shared library, or a directory that holds one
 AC_DEFUN([GB_OPENBLAS],
     [AC_ARG_WITH([openblas],
@@ -11,15 +11,18 @@ AC_DEFUN([GB_OPENBLAS],
         [], [with_openblas=guess])
     gb_openblas_soname=libopenblas.so.0
     gb_openblas_ldflags= gb_openblas_name=openblas
+    OPENBLAS_INPUT=-lopenblas
     AS_CASE([$with_openblas],
         [no|guess|yes], [],
         [*.so|*.so.*],
             [AS_IF([test -f "$with_openblas"], [],
                 [AC_MSG_ERROR([--with-openblas: $with_openblas is not a file])])
             gb_openblas_soname=$with_openblas
+            OPENBLAS_INPUT=$with_openblas
             gb_openblas_ldflags="-L`AS_DIRNAME(["$with_openblas"])`"
             gb_openblas_name=`AS_BASENAME(["$with_openblas"]) | $SED 's/^lib//;s/\.so.*$//'`],
         [gb_openblas_soname=$with_openblas/libopenblas.so.0
+        OPENBLAS_INPUT=$with_openblas/libopenblas.so.0
         gb_openblas_ldflags="-L$with_openblas"])
     gb_have_openblas=no
     OPENBLAS_LIBS=
@@ -41,5 +44,6 @@ AC_DEFUN([GB_OPENBLAS],
             [AC_MSG_ERROR([--with-openblas=$with_openblas asked for, but it does not link])])])
     AC_DEFINE_UNQUOTED([GB_OPENBLAS_SONAME], ["$gb_openblas_soname"],
         [the BLAS to open when the program has none])
+    AC_SUBST([OPENBLAS_INPUT])
     AC_SUBST([OPENBLAS_LIBS])
     AM_CONDITIONAL([HAVE_OPENBLAS], [test $gb_have_openblas = yes])])
