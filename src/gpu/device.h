@@ -5,7 +5,8 @@
  * Threads: every operation but count() and open() needs the device entered in the calling
  * thread (enter/leave nest and cost well under a microsecond). All operations may be called
  * from several threads at once. An operation that fails answers a status and leaves its
- * outputs unwritten; after GB_E_DEVICE the device is lost and only close() is legal. */
+ * outputs unwritten; after GB_E_DEVICE the device is lost: what answers a status then fails,
+ * what answers nothing (free, destroy, unload, leave, close) stays legal and quiet. */
 #ifndef GB_DEVICE_H
 #define GB_DEVICE_H
 
@@ -33,7 +34,7 @@ struct gb_device_info {
     enum gb_vendor vendor;
     char name[64];      /* as the driver reports it: "NVIDIA H200" */
     char arch_name[16]; /* "sm_90", "gfx942", "emu" */
-    int arch;           /* 90 for sm_90, 942 for gfx942, 0 for emu: kernels.def's range */
+    int arch;           /* 90 for sm_90, 942 for gfx942, 910 for gfx90a, 0 for emu or unknown */
     int ordinal;        /* among the visible devices */
     int multiprocessors;
     size_t mem_total;     /* bytes */
@@ -55,7 +56,7 @@ enum gb_mem_kind {
 };
 
 /* What enter() saves and leave() restores: the caller's context or device, stream capture
- * mode. Lives on the caller's stack. */
+ * mode, errno and floating-point flags. Lives on the caller's stack. */
 struct gb_guest {
     uintptr_t saved[4];
 };
@@ -108,7 +109,8 @@ struct gb_device_ops {
                                size_t width, size_t height);
 
     /* image: a fatbin (cuda), a code object (hip), or NULL (emu: the family's name picks a
-     * host-compiled kernel set). GB_E_UNSUPPORTED when it has no code for this device. */
+     * host-compiled kernel set). GB_E_UNSUPPORTED when it has no code for this device, or
+     * (module_get) no such kernel. */
     enum gb_status (*module_load)(struct gb_device *dev, const char *family,
                                   const void *image, size_t bytes, struct gb_module **m);
     void (*module_unload)(struct gb_device *dev, struct gb_module *m);
@@ -129,9 +131,19 @@ struct gb_device {
 extern const struct gb_device_ops gb_cuda_ops, gb_hip_ops;
 
 /* The emulated device lives in libgemmblas-emu.so (found beside the library or in
- * pkglibdir), which exports exactly this function. */
+ * pkglibdir), which exports exactly gb_emu_ops(). It links none of the leaf files: what it
+ * needs of them is handed over. Devices opened later have the configuration given last. */
+struct gb_emu_config {
+    const char *fault; /* GEMMBLAS_FAULT, see fault.h; copied */
+    uint64_t seed;     /* GEMMBLAS_SEED */
+    size_t mem_total;  /* device memory, bytes; 0: 1 GiB */
+    void (*log)(int level, const char *line); /* level: enum gb_log_level; may be NULL */
+};
 #define GB_EMU_ENTRY "gb_emu_ops"
+typedef const struct gb_device_ops *(*gb_emu_entry)(const struct gb_emu_config *config);
 const struct gb_device_ops *gb_emu_load(void); /* NULL when it cannot be loaded; logged once */
+
+#define GB_EMU_DEVICES 8 /* ordinals that the emulated machine has */
 
 /* One visible device that GEMMBLAS_DEVICE allows. */
 struct gb_device_ref {
@@ -139,13 +151,14 @@ struct gb_device_ref {
     int ordinal;
 };
 
-/* The devices to use, in order, after GEMMBLAS_DEVICE and (with "auto") the launcher's local
- * MPI rank modulo the visible ones. Loads drivers, opens no context. Returns the number
- * found, at most max. */
+/* The devices to use, in order, after GEMMBLAS_DEVICE: "auto" is every visible device, or
+ * under a launcher the one at the local MPI rank modulo the visible ones; "none"; "emu" or
+ * "emu:N"; or ordinals, counted over NVIDIA and then AMD devices. Loads drivers, opens no
+ * context. Returns the number found, at most max. */
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
 
-/* Pure, for tests: index of the device for this process under Open MPI, MPICH/Hydra or
- * Slurm; 0 without a launcher. getenv is passed in. */
+/* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra, Intel
+ * MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */
 int gb_device_local_rank(const char *(*get)(const char *name));
 
 #ifdef __cplusplus
