@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Planning and routing are pure, so they are swept: every panel of C covered once, every
+ * budget kept, the overlap test against brute force, and the cost model's order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec.h"
+#include "model.h"
+#include "plan.h"
+#include "route.h"
+#include "tap.h"
+#include "util.h"
+
+static uint64_t state = 88172645463325252u;
+
+static int64_t draw(int64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (int64_t)(state % (uint64_t)below);
+}
+
+static struct gb_problem problem(enum gb_type t, int64_t m, int64_t n, int64_t k)
+{
+    return (struct gb_problem){
+        .op = GB_GEMM,
+        .type = t,
+        .type_c = t,
+        .m = m,
+        .n = n,
+        .k = k,
+        .alpha = {.re = 1},
+        .a = (const void *)(UINT64_C(1) << 50),
+        .b = (const void *)(UINT64_C(1) << 51),
+        .c = (void *)(UINT64_C(1) << 52),
+        .lda = gb_max(1, m),
+        .ldb = gb_max(1, k),
+        .ldc = gb_max(1, m),
+    };
+}
+
+/* Every element of a small C belongs to exactly one piece of one panel. */
+static bool covers(const struct gb_plan *plan)
+{
+    int64_t m = plan->p.m, n = plan->p.n, seen = 0;
+    unsigned char *hit = calloc((size_t)(m * n), 1);
+    bool right = true;
+
+    for (int64_t x = 0; x < gb_plan_panels(plan); x++) {
+        struct gb_rect panel = gb_plan_panel(plan, x);
+        int64_t pieces = gb_rect_pieces(panel, plan->piece_rows, plan->piece_cols);
+
+        for (int64_t y = 0; y < pieces; y++) {
+            struct gb_rect r = gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, y);
+
+            right = right && r.m > 0 && r.n > 0 && r.i + r.m <= m && r.j + r.n <= n &&
+                    (size_t)(r.m * r.n) * gb_type_size(plan->p.type_c) <= plan->slot_bytes;
+            for (int64_t j = r.j; right && j < r.j + r.n; j++)
+                for (int64_t i = r.i; i < r.i + r.m; i++)
+                    right = right && hit[i + j * m]++ == 0;
+            seen += r.m * r.n;
+        }
+    }
+    free(hit);
+    return right && seen == m * n;
+}
+
+static void test_cover(void)
+{
+    bool right = true;
+
+    for (int i = 0; i < 300 && right; i++) {
+        struct gb_problem p = problem(GB_F64, 1 + draw(300), 1 + draw(300), 1 + draw(300));
+        struct gb_plan plan = {.p = p, .slot_bytes = 1 << 20};
+
+        plan.panel_m = 1 + draw(p.m);
+        plan.panel_n = 1 + draw(p.n);
+        plan.panel_k = 1 + draw(p.k);
+        plan.piece_rows = 1 + draw(plan.panel_m);
+        plan.piece_cols = 1 + draw(plan.panel_n);
+        plan.rows_first = draw(2) == 0;
+        right = covers(&plan);
+    }
+    ok(right, "panels and pieces cover C exactly once, whatever their sizes");
+}
+
+static void test_budget(void)
+{
+    static const enum gb_type types[] = {GB_F16, GB_F32, GB_F64, GB_C32, GB_C64};
+    int made = 0, refused = 0;
+    bool right = true, same_bits = true;
+
+    for (int i = 0; i < 4000 && right; i++) {
+        struct gb_problem p = problem(types[draw(5)], 1 + draw(20000), 1 + draw(20000),
+                                      1 + draw(20000));
+        size_t budget = (size_t)1 << (16 + draw(22));
+        struct gb_plan plan, roomy;
+        enum gb_why why = gb_plan_make(&p, &gb_model_typical, budget, &plan);
+
+        if (why == GB_WHY_OOM) {
+            refused++;
+            continue;
+        }
+        made++;
+        right = why == GB_OK && gb_plan_bytes(&plan) <= budget &&
+                plan.device_bytes == gb_plan_bytes(&plan) && plan.panel_m >= 1 &&
+                plan.panel_m <= p.m && plan.panel_n >= 1 && plan.panel_n <= p.n &&
+                plan.panel_k >= 1 && plan.panel_k <= p.k && plan.piece_rows >= 1 &&
+                plan.piece_cols >= 1 &&
+                (size_t)(plan.piece_rows * plan.piece_cols) * gb_type_size(p.type_c) <=
+                    plan.slot_bytes;
+        if (gb_plan_make(&p, &gb_model_typical, (size_t)1 << 40, &roomy) == GB_OK)
+            same_bits = same_bits && roomy.kernel == plan.kernel &&
+                        roomy.splits == plan.splits && roomy.split_len == plan.split_len;
+    }
+    ok(right, "a plan keeps its budget and its slots");
+    ok(same_bits, "kernel row and split do not depend on the memory there is");
+    ok(made > 1000 && refused > 10, "both fates occur (%d planned, %d refused)", made, refused);
+}
+
+static void test_kernel_choice(void)
+{
+    struct gb_choice c;
+    struct gb_problem p = problem(GB_F64, 64, 64, 65536);
+
+    ok(gb_plan_kernel(&p, &gb_model_typical, &c) && c.splits > 1,
+       "few tiles and a long k are split (%d)", c.splits);
+    ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
+       "the splits cover k and none is empty");
+    p = problem(GB_F64, 8192, 8192, 8192);
+    ok(gb_plan_kernel(&p, &gb_model_typical, &c) && c.splits == 1, "many tiles are not");
+    p.type = GB_I8;
+    ok(!gb_plan_kernel(&p, &gb_model_typical, &c), "a type without kernels has no plan");
+}
+
+/* Brute force over bytes of a small arena. */
+static bool overlap_brute(const struct gb_problem *p)
+{
+    static unsigned char mark[1 << 16];
+    size_t sa = gb_type_size(p->type), sc = gb_type_size(p->type_c);
+    bool hit = false;
+
+    memset(mark, 0, sizeof mark);
+    for (int64_t j = 0; j < p->n; j++)
+        memset(mark + ((uintptr_t)p->c + (size_t)(j * p->ldc) * sc), 1, (size_t)p->m * sc);
+    for (int which = 0; which < 2; which++) {
+        const void *base = which ? p->b : p->a;
+        enum gb_trans t = which ? p->transb : p->transa;
+        int64_t ld = which ? p->ldb : p->lda;
+        int64_t rows = which ? p->k : p->m, cols = which ? p->n : p->k;
+
+        if (gb_transposed(t)) {
+            int64_t swap = rows;
+
+            rows = cols;
+            cols = swap;
+        }
+        for (int64_t j = 0; j < cols; j++)
+            for (size_t x = 0; x < (size_t)rows * sa; x++)
+                hit = hit || mark[(uintptr_t)base + (size_t)(j * ld) * sa + x];
+    }
+    return hit;
+}
+
+static void test_overlap(void)
+{
+    int overlapping = 0, apart = 0;
+    bool right = true;
+
+    for (int i = 0; i < 20000 && right; i++) {
+        struct gb_problem p = {.op = GB_GEMM,
+                               .type = draw(2) ? GB_F32 : GB_F16,
+                               .m = 1 + draw(12),
+                               .n = 1 + draw(12),
+                               .k = 1 + draw(12),
+                               .transa = (enum gb_trans)draw(2),
+                               .transb = (enum gb_trans)draw(2)};
+        int64_t ld = 12 + draw(30);
+        bool same = draw(2) == 0;
+
+        p.type_c = draw(2) ? p.type : GB_F32;
+        p.lda = same ? ld : 12 + draw(30);
+        p.ldb = same ? ld : 12 + draw(30);
+        p.ldc = same ? ld : 12 + draw(30);
+        p.a = (void *)(uintptr_t)(2 * draw(2000));
+        p.b = (void *)(uintptr_t)(2 * draw(2000));
+        p.c = (void *)(uintptr_t)(2 * draw(2000));
+        right = gb_route_overlap(&p) == overlap_brute(&p);
+        if (overlap_brute(&p))
+            overlapping++;
+        else
+            apart++;
+        if (!right)
+            diag("m %lld n %lld k %lld ld %lld %lld %lld at %p %p %p", (long long)p.m,
+                 (long long)p.n, (long long)p.k, (long long)p.lda, (long long)p.ldb,
+                 (long long)p.ldc, p.a, p.b, p.c);
+    }
+    ok(right, "the overlap test agrees with brute force");
+    ok(overlapping > 2000 && apart > 2000, "on both kinds (%d, %d)", overlapping, apart);
+}
+
+static const char *no_environment(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+static const char *four_threads(const char *name)
+{
+    return strcmp(name, "OMP_NUM_THREADS") == 0 ? "1" : NULL;
+}
+
+static void test_route(void)
+{
+    struct gb_rates rates = gb_model_rates(no_environment);
+    struct gb_route_in in = {.route = GB_ROUTE_AUTO,
+                             .info = &gb_model_typical,
+                             .rates = &rates};
+    struct gb_route_out out;
+    struct gb_problem p = problem(GB_F64, 4096, 4096, 4096);
+
+    rates.cpu_threads = 16;
+    is_int(GB_OK, gb_route(&p, &in, &out), "a large dgemm is worth the device");
+    ok(out.cost.gpu < out.cost.cpu && out.cost.gpu > 0, "and the model says why");
+    p = problem(GB_F64, 24, 24, 16);
+    is_int(GB_WHY_SMALL, gb_route(&p, &in, &out), "a tiny one is small");
+    p = problem(GB_F64, 4096, 4096, 4);
+    is_int(GB_WHY_MODEL, gb_route(&p, &in, &out), "a thin one stays by the model");
+    in.route = GB_ROUTE_GPU;
+    p = problem(GB_F64, 2, 2, 2);
+    is_int(GB_OK, gb_route(&p, &in, &out), "forced, everything goes");
+    p.k = 0;
+    is_int(GB_WHY_TRIVIAL, gb_route(&p, &in, &out), "but an empty product");
+    p = problem(GB_F64, 2, 2, 2);
+    p.alpha.re = 0;
+    is_int(GB_WHY_TRIVIAL, gb_route(&p, &in, &out), "or alpha = 0");
+    p = problem(GB_C64, 2, 2, 2);
+    p.alpha = (struct gb_scalar){0, 1};
+    is_int(GB_OK, gb_route(&p, &in, &out), "an imaginary alpha is not 0");
+    p.c = (void *)p.a;
+    is_int(GB_WHY_OVERLAP, gb_route(&p, &in, &out), "C on A is forwarded");
+    in.disabled = true;
+    is_int(GB_WHY_DISABLED, gb_route(&p, &in, &out), "disabled beats forced");
+    in.disabled = false;
+    in.route = GB_ROUTE_CPU;
+    is_int(GB_WHY_CPU, gb_route(&p, &in, &out), "cpu keeps everything");
+    ok(gb_model_rates(four_threads).cpu_threads == 1, "the BLAS's thread limit counts");
+    ok(gb_route_floor(&rates) > 1000, "the frameless test has a floor");
+}
+
+int main(void)
+{
+    plan_lazy();
+    test_cover();
+    test_budget();
+    test_kernel_choice();
+    test_overlap();
+    test_route();
+    return 0;
+}

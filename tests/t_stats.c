@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The trace line that tools and tests read, and the table at exit. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stats.h"
+#include "tap.h"
+
+static const struct gb_call call = {.symbol = "scipy_cblas_dgemm64_"};
+
+static struct gb_problem problem(void)
+{
+    return (struct gb_problem){.op = GB_GEMM, .type = GB_F64, .type_c = GB_F64,
+                               .transa = GB_T, .m = 3, .n = 4, .k = 5, .alpha = {.re = 1},
+                               .lda = 5, .ldb = 5, .ldc = 3};
+}
+
+static void test_line(void)
+{
+    struct gb_problem p = problem();
+    struct gb_record record = {.kernel = "gemm_x", .splits = 2, .panels = 1, .bytes_up = 64};
+    char line[640], tight[40];
+
+    gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_OK, &record);
+    ok(strstr(line, "routine=scipy_cblas_dgemm64_ name=dgemm transa=T transb=N m=3 n=4 k=5 ") &&
+           strstr(line, " route=gpu why=ok kernel=gemm_x splits=2 panels=1 up=64 "),
+       "a call on the device");
+    gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_SMALL, &record);
+    ok(strstr(line, " route=cpu why=small\n") && !strstr(line, "kernel="), "and on the CPU");
+    gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_LOST, &record);
+    ok(strstr(line, " route=gpu why=lost kernel=gemm_x") != NULL, "and half way");
+    is_int((long long)strlen(line), gb_trace_line(line, sizeof line, &p, "dgemm", &call,
+                                                  GB_WHY_LOST, &record),
+           "its length");
+    gb_trace_line(tight, sizeof tight, &p, "dgemm", &call, GB_OK, &record);
+    ok(strlen(tight) < sizeof tight && tight[strlen(tight) - 1] == '\n',
+       "a line that does not fit is cut, and still a line");
+}
+
+static void child(const char *path)
+{
+    struct gb_problem p = problem();
+    struct gb_record record = {.bytes_up = 1000000, .seconds = 0.25};
+
+    setenv("GEMMBLAS_STATS", path, 1);
+    unsetenv("GEMMBLAS_TRACE");
+    gb_stats_init();
+    gb_stats_record(&p, "dgemm", &call, GB_OK, &record);
+    gb_stats_record(&p, "dgemm", &call, GB_OK, &record);
+    gb_stats_record(&p, "sgemm", &call, GB_WHY_BADARG, &(struct gb_record){0});
+    exit(0);
+}
+
+static void test_table(void)
+{
+    char path[] = "/tmp/gemmblas-stats-XXXXXX", text[4096] = "";
+    int fd = mkstemp(path), status = -1;
+    FILE *f;
+    pid_t pid;
+    size_t n;
+
+    if (fd < 0)
+        bail("cannot make %s", path);
+    close(fd);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        fclose(stdout); /* this process's TAP is not the child's to print */
+        child(path);
+    }
+    waitpid(pid, &status, 0);
+    f = fopen(path, "r");
+    n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = '\0';
+    if (f)
+        fclose(f);
+    unlink(path);
+    ok(strstr(text, "dgemm      gpu   ok                    2") != NULL,
+       "two calls in one row of the table at exit");
+    ok(strstr(text, "2.000        0.000      0.500") != NULL, "with their bytes and seconds");
+    ok(strstr(text, "sgemm      cpu   badarg                1        0.000") != NULL,
+       "the sizes of an illegal call count for nothing");
+}
+
+int main(void)
+{
+    plan_lazy();
+    test_line();
+    test_table();
+    return 0;
+}
