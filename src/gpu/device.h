@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A device and the operations that a back end supplies. Three tables exist: cuda.c, hip.c
- * and src/emu. Everything above this line of the design speaks only these operations.
+/* A device and the operations that a back end supplies. Three tables exist: cuda.c,
+ * hip.c and src/emu. Everything above this line of the design speaks only these
+ * operations.
  *
- * Threads: every operation but count() and open() needs the device entered in the calling
- * thread (enter/leave nest and cost well under a microsecond). All operations may be called
- * from several threads at once. An operation that fails answers a status and leaves its
- * outputs unwritten; after GB_E_DEVICE the device is lost: what answers a status then fails,
- * what answers nothing (free, destroy, unload, leave, close) stays legal and quiet. */
+ * Threads: every operation but count() and open() needs the device entered in the
+ * calling thread (enter/leave nest and cost well under a microsecond). All operations
+ * may be called from several threads at once. An operation that fails answers a status
+ * and leaves its outputs unwritten; after GB_E_DEVICE the device is lost: what answers
+ * a status then fails, what answers nothing (free, destroy, unload, leave, close) stays
+ * legal and quiet. */
 #ifndef GB_DEVICE_H
 #define GB_DEVICE_H
 
@@ -34,10 +36,10 @@ struct gb_device_info {
     enum gb_vendor vendor;
     char name[64];      /* as the driver reports it: "NVIDIA H200" */
     char arch_name[16]; /* "sm_90", "gfx942", "emu" */
-    int arch;           /* 90 for sm_90, 942 for gfx942, 910 for gfx90a, 0 for emu or unknown */
-    int ordinal;        /* among the visible devices */
+    int arch; /* 90 for sm_90, 942 for gfx942, 910 for gfx90a, 0 for emu or unknown */
+    int ordinal; /* among the visible devices */
     int multiprocessors;
-    size_t mem_total;     /* bytes */
+    size_t mem_total;      /* bytes */
     size_t smem_per_block; /* bytes, opt-in maximum */
     size_t l2;             /* bytes */
     int clock_khz;         /* highest multiprocessor clock, 0 unknown */
@@ -49,14 +51,14 @@ struct gb_device_info {
 /* Where a pointer of the program lives. */
 enum gb_mem_kind {
     GB_MEM_PAGEABLE,
-    GB_MEM_PINNED,  /* known to the driver as page-locked: may be copied from directly */
-    GB_MEM_DEVICE,  /* of this device */
+    GB_MEM_PINNED, /* known to the driver as page-locked: may be copied from directly */
+    GB_MEM_DEVICE, /* of this device */
     GB_MEM_MANAGED,
-    GB_MEM_FOREIGN  /* of another device */
+    GB_MEM_FOREIGN /* of another device */
 };
 
-/* What enter() saves and leave() restores: the caller's context or device, stream capture
- * mode, errno and floating-point flags. Lives on the caller's stack. */
+/* What enter() saves and leave() restores: the caller's context or device, stream
+ * capture mode, errno and floating-point flags. Lives on the caller's stack. */
 struct gb_guest {
     uintptr_t saved[4];
 };
@@ -64,8 +66,8 @@ struct gb_guest {
 struct gb_device_ops {
     const char *name; /* "cuda", "hip", "emu" */
 
-    /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver. Quick
-     * and silent where there is none. */
+    /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver.
+     * Quick and silent where there is none. */
     enum gb_status (*count)(int *n);
     enum gb_status (*open)(int ordinal, struct gb_device **dev); /* creates a context */
     void (*close)(struct gb_device *dev);
@@ -73,7 +75,8 @@ struct gb_device_ops {
     enum gb_status (*enter)(struct gb_device *dev, struct gb_guest *guest);
     void (*leave)(struct gb_device *dev, struct gb_guest *guest);
 
-    enum gb_status (*mem_info)(struct gb_device *dev, size_t *free_bytes, size_t *total);
+    enum gb_status (*mem_info)(struct gb_device *dev, size_t *free_bytes,
+                               size_t *total);
     enum gb_status (*mem_alloc)(struct gb_device *dev, size_t bytes, gb_devptr *ptr);
     void (*mem_free)(struct gb_device *dev, gb_devptr ptr);
     enum gb_status (*host_alloc)(struct gb_device *dev, size_t bytes, void **ptr);
@@ -95,12 +98,13 @@ struct gb_device_ops {
     /* Block the calling thread (asleep, not spinning) until e is complete. */
     enum gb_status (*event_sync)(struct gb_device *dev, struct gb_event *e);
     /* *done says whether e is complete; does not block. */
-    enum gb_status (*event_query)(struct gb_device *dev, struct gb_event *e, bool *done);
+    enum gb_status (*event_query)(struct gb_device *dev, struct gb_event *e,
+                                  bool *done);
 
-    /* Asynchronous copies of `height` rows of `width` bytes, pitches in bytes (>= width;
-     * ignored when height is 1). The host side must be host_alloc memory or GB_MEM_PINNED
-     * and stay valid until the stream has passed the copy. Nothing between the rows is read
-     * or written. */
+    /* Asynchronous copies of `height` rows of `width` bytes, pitches in bytes (>=
+     * width; ignored when height is 1). The host side must be host_alloc memory or
+     * GB_MEM_PINNED and stay valid until the stream has passed the copy. Nothing
+     * between the rows is read or written. */
     enum gb_status (*copy_in)(struct gb_device *dev, struct gb_stream *s, gb_devptr dst,
                               size_t dst_pitch, const void *src, size_t src_pitch,
                               size_t width, size_t height);
@@ -108,11 +112,12 @@ struct gb_device_ops {
                                size_t dst_pitch, gb_devptr src, size_t src_pitch,
                                size_t width, size_t height);
 
-    /* image: a fatbin (cuda), a code object (hip), or NULL (emu: the family's name picks a
-     * host-compiled kernel set). GB_E_UNSUPPORTED when it has no code for this device, or
-     * (module_get) no such kernel. */
+    /* image: a fatbin (cuda), a code object (hip), or NULL (emu: the family's name
+     * picks a host-compiled kernel set). GB_E_UNSUPPORTED when it has no code for this
+     * device, or (module_get) no such kernel. */
     enum gb_status (*module_load)(struct gb_device *dev, const char *family,
-                                  const void *image, size_t bytes, struct gb_module **m);
+                                  const void *image, size_t bytes,
+                                  struct gb_module **m);
     void (*module_unload)(struct gb_device *dev, struct gb_module *m);
     enum gb_status (*module_get)(struct gb_device *dev, struct gb_module *m,
                                  const char *symbol, struct gb_function **f);
@@ -131,17 +136,20 @@ struct gb_device {
 extern const struct gb_device_ops gb_cuda_ops, gb_hip_ops;
 
 /* The emulated device lives in libgemmblas-emu.so (found beside the library or in
- * pkglibdir), which exports exactly gb_emu_ops(). It links none of the leaf files: what it
- * needs of them is handed over. Devices opened later have the configuration given last. */
+ * pkglibdir), which exports exactly gb_emu_ops(). It links none of the leaf files: what
+ * it needs of them is handed over. Devices opened later have the configuration given
+ * last. */
 struct gb_emu_config {
     const char *fault; /* GEMMBLAS_FAULT, see fault.h; copied */
     uint64_t seed;     /* GEMMBLAS_SEED */
     size_t mem_total;  /* device memory, bytes; 0: 1 GiB */
-    void (*log)(int level, const char *line); /* level: enum gb_log_level; may be NULL */
+    void (*log)(int level,
+                const char *line); /* level: enum gb_log_level; may be NULL */
 };
 #define GB_EMU_ENTRY "gb_emu_ops"
 typedef const struct gb_device_ops *(*gb_emu_entry)(const struct gb_emu_config *config);
-const struct gb_device_ops *gb_emu_load(void); /* NULL when it cannot be loaded; logged once */
+const struct gb_device_ops *
+gb_emu_load(void); /* NULL when it cannot be loaded; logged once */
 
 #define GB_EMU_DEVICES 8 /* ordinals that the emulated machine has */
 
@@ -151,14 +159,14 @@ struct gb_device_ref {
     int ordinal;
 };
 
-/* The devices to use, in order, after GEMMBLAS_DEVICE: "auto" is every visible device, or
- * under a launcher the one at the local MPI rank modulo the visible ones; "none"; "emu" or
- * "emu:N"; or ordinals, counted over NVIDIA and then AMD devices. Loads drivers, opens no
- * context. Returns the number found, at most max. */
+/* The devices to use, in order, after GEMMBLAS_DEVICE: "auto" is every visible device,
+ * or under a launcher the one at the local MPI rank modulo the visible ones; "none";
+ * "emu" or "emu:N"; or ordinals, counted over NVIDIA and then AMD devices. Loads
+ * drivers, opens no context. Returns the number found, at most max. */
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
 
-/* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra, Intel
- * MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */
+/* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra,
+ * Intel MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */
 int gb_device_local_rank(const char *(*get)(const char *name));
 
 #ifdef __cplusplus

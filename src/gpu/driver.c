@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loading driver libraries without a trace where there is no device. */
+#include "driver.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+
+void gb_hold_begin(struct gb_hold *hold)
+{
+    static const int own_fault[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                    SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t block;
+
+    hold->error = errno;
+    hold->fp = gb_fp_save();
+    sigfillset(&block);
+    for (size_t i = 0; i < sizeof own_fault / sizeof own_fault[0]; i++)
+        sigdelset(&block, own_fault[i]);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &hold->cancel);
+    pthread_sigmask(SIG_BLOCK, &block, &hold->mask);
+}
+
+void gb_hold_end(const struct gb_hold *hold)
+{
+    pthread_sigmask(SIG_SETMASK, &hold->mask, NULL);
+    pthread_setcancelstate(hold->cancel, NULL);
+    gb_fp_restore(hold->fp);
+    errno = hold->error;
+}
+
+void *gb_driver_open(const char *const *names, const char *const *nodes)
+{
+    void *handle = NULL;
+
+    /* A runtime that the program brought along serves better than another copy of it.
+     */
+    for (const char *const *name = names; !handle && *name; name++)
+        handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (handle)
+        return handle;
+    while (*nodes && access(*nodes, F_OK) != 0)
+        nodes++;
+    if (!*nodes)
+        return NULL;
+    for (const char *const *name = names; !handle && *name; name++)
+        handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        gb_info("%s is there, but no driver library: %s", *nodes, dlerror());
+    return handle;
+}
+
+bool gb_driver_bind(void *handle, const struct gb_driver_symbol *symbols, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *address = dlsym(handle, symbols[i].name);
+
+        if (!address) {
+            gb_info("the driver is too old: it lacks %s", symbols[i].name);
+            return false;
+        }
+        memcpy(symbols[i].slot, &address, sizeof address);
+    }
+    return true;
+}
+
+void gb_driver_pci(struct gb_device_info *info, const char *pci)
+{
+    char path[64], text[16] = "";
+    ssize_t got = 0;
+    int fd;
+
+    snprintf(info->pci, sizeof info->pci, "%s", pci);
+    for (char *p = info->pci; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    info->numa_node = -1;
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", info->pci);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    got = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (got > 0)
+        info->numa_node = atoi(text);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the back ends share: behaving as a guest in the program's threads and process,
+ * and loading a driver library only where there can be a device. */
+#ifndef GB_DRIVER_H
+#define GB_DRIVER_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device.h"
+
+/* The thread's floating-point control and status: kernels of the emulated device and
+ * driver code raise flags that the program must not see (numpy turns them into
+ * warnings). The register is read directly because the functions of <fenv.h> would need
+ * libm. */
+static inline uint32_t gb_fp_save(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr();
+#elif defined(__aarch64__)
+    return __builtin_aarch64_get_fpsr();
+#else
+    return 0;
+#endif
+}
+
+static inline void gb_fp_restore(uint32_t fp)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(fp);
+#elif defined(__aarch64__)
+    __builtin_aarch64_set_fpsr(fp);
+#else
+    (void)fp;
+#endif
+}
+
+/* The last two words of a guest belong to these; the others to the back end. */
+static inline void gb_guest_save(struct gb_guest *guest)
+{
+    guest->saved[2] = (uintptr_t)errno;
+    guest->saved[3] = gb_fp_save();
+}
+
+static inline void gb_guest_restore(const struct gb_guest *guest)
+{
+    gb_fp_restore((uint32_t)guest->saved[3]);
+    errno = (int)guest->saved[2];
+}
+
+/* Around calls that load or open a driver: it starts threads, which must inherit a mask
+ * that blocks every asynchronous signal, and opens files, which are cancellation
+ * points. */
+struct gb_hold {
+    sigset_t mask;
+    int cancel;
+    int error;
+    uint32_t fp;
+};
+
+void gb_hold_begin(struct gb_hold *hold);
+void gb_hold_end(const struct gb_hold *hold);
+
+/* The first of `names` (NULL-terminated) that is loaded already, else the first that
+ * can be loaded, provided one of the paths `nodes` exists: without a device nothing is
+ * mapped into the process. NULL when there is none. */
+void *gb_driver_open(const char *const *names, const char *const *nodes);
+
+/* Fill a table of function pointers. False, with an info line, at the first symbol that
+ * the library lacks. */
+struct gb_driver_symbol {
+    const char *name;
+    void *slot; /* a function pointer */
+};
+bool gb_driver_bind(void *handle, const struct gb_driver_symbol *symbols, size_t n);
+
+/* Copies a PCI address in lower case, and finds its NUMA node (-1 unknown). */
+void gb_driver_pci(struct gb_device_info *info, const char *pci);
+
+/* Makes one long row of rows that touch each other. Says whether one row is left. */
+static inline bool gb_rows_fold(size_t dst_pitch, size_t src_pitch, size_t *width,
+                                size_t *height)
+{
+    if (*height > 1 && dst_pitch == *width && src_pitch == *width) {
+        *width *= *height;
+        *height = 1;
+    }
+    return *height == 1;
+}
+
+#endif
