@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device-resident: a kernel row through the ops table, and cuBLAS in the same context on the
+ * same operands. Sets of operands rotate while they would fit the L2 cache, so that nothing
+ * is warm by accident. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "gemm_args.h"
+#include "kernels.h"
+#include "knobs.h"
+#include "modes.h"
+#include "peers.h"
+#include "plan.h"
+#include "tile_map.h"
+#include "util.h"
+
+enum {
+    CHUNK = 32 << 20, /* of pinned memory, for copies */
+    MOST_SETS = 1024,
+    EMU_SETS = 2, /* enough to rotate */
+    MOST_LAUNCHES = 20000,
+    MODULES = 16,
+};
+
+/* Device time on CUDA. The driver's events fit into event_record(), whose struct gb_event is
+ * the driver's own there; those of the ops table carry no time. */
+struct cuda_clock {
+    int (*create)(void **event, unsigned flags);
+    int (*record)(void *event, void *stream);
+    int (*wait)(void *event);
+    int (*elapsed)(float *ms, void *start, void *stop);
+    void *start, *stop;
+};
+
+struct device_bench {
+    const struct bench_options *o;
+    struct bench_run run;
+    struct gb_device *dev;
+    const struct gb_device_ops *ops;
+    struct gb_stream *stream;
+    struct cuda_clock clock; /* start NULL: the host's clock */
+    void *pinned;
+    const char *family[MODULES];
+    struct gb_module *module[MODULES];
+    struct bench_peer peer[BENCH_PEERS];
+    int peers;
+    uint64_t random;
+    int wrong;
+};
+
+/* One kind of operand: `sets` of them in one allocation. */
+struct operand {
+    gb_devptr base;
+    size_t stride; /* from set to set, bytes */
+};
+
+struct device_shape {
+    const struct bench_shape *s;
+    struct gb_choice choice;
+    struct gb_function *gemm, *reduce;
+    size_t bytes_a, bytes_b, bytes_c;
+    void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
+    struct operand dev_a, dev_b, dev_c, dev_d; /* d: the peers' C */
+    gb_devptr partial;
+    int sets;
+    int at; /* the set that is next */
+    double *sample[1 + BENCH_PEERS];
+    int launches[1 + BENCH_PEERS];
+    bool able[1 + BENCH_PEERS];
+};
+
+static void must(enum gb_status status, const char *what)
+{
+    if (status != GB_SUCCESS)
+        bench_die("%s: %s; look at dmesg or take a smaller shape", what,
+                  gb_status_text(status));
+}
+
+static bool first_device(const struct bench_options *o, struct gb_device_ref *ref)
+{
+    return gb_device_list(o->device ? o->device : gb_knobs()->device, ref, 1) == 1;
+}
+
+bool bench_device_name(const struct bench_options *o, char *name, size_t size, int *driver)
+{
+    struct gb_device_ref ref;
+    struct gb_device *dev;
+
+    if (!first_device(o, &ref) || ref.ops->open(ref.ordinal, &dev) != GB_SUCCESS)
+        return false;
+    snprintf(name, size, "%s", dev->info.name);
+    *driver = dev->info.driver;
+    ref.ops->close(dev);
+    return true;
+}
+
+static void clock_open(struct device_bench *b)
+{
+    struct cuda_clock *c = &b->clock;
+    void *driver;
+
+    if (strcmp(b->ops->name, "cuda") != 0)
+        return;
+    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!driver)
+        bench_die("libcuda.so.1: %s; take --device emu", dlerror());
+    *(void **)&c->create = dlsym(driver, "cuEventCreate");
+    *(void **)&c->record = dlsym(driver, "cuEventRecord");
+    *(void **)&c->wait = dlsym(driver, "cuEventSynchronize");
+    *(void **)&c->elapsed = dlsym(driver, "cuEventElapsedTime");
+    if (!c->create || !c->record || !c->wait || !c->elapsed || c->create(&c->start, 0) != 0 ||
+        c->create(&c->stop, 0) != 0)
+        bench_die("libcuda.so.1: no events; update the driver");
+}
+
+static void open_device(struct device_bench *b, struct gb_guest *guest)
+{
+    const char *spec[BENCH_PEERS];
+    struct gb_device_ref ref;
+    char text[1024];
+    int i;
+
+    if (!first_device(b->o, &ref))
+        bench_die("no device; take --device emu for the emulated one");
+    b->ops = ref.ops;
+    must(b->ops->open(ref.ordinal, &b->dev), "opening the device");
+    must(b->ops->enter(b->dev, guest), "entering the device");
+    must(b->ops->stream_create(b->dev, &b->stream), "a stream");
+    must(b->ops->host_alloc(b->dev, CHUNK, &b->pinned), "pinned memory");
+    clock_open(b);
+    b->peers = bench_peer_list(b->o, text, sizeof(text), spec);
+    for (i = 0; i < b->peers; i++) {
+        if (strcmp(spec[i], "cublas") != 0)
+            bench_die("--peer %s: with --place resident only cublas; take --place host-fresh",
+                      spec[i]);
+        if (strcmp(b->ops->name, "cuda") != 0)
+            bench_die("--peer cublas: it needs an NVIDIA GPU; leave it out on %s",
+                      b->dev->info.name);
+        bench_peer_open(&b->peer[i], spec[i], b->o);
+    }
+    bench_run_init(&b->run, b->dev->info.name, b->dev->info.driver, b->o);
+}
+
+static void close_device(struct device_bench *b, struct gb_guest *guest)
+{
+    int i;
+
+    for (i = 0; i < b->peers; i++)
+        bench_peer_close(&b->peer[i]);
+    for (i = 0; i < MODULES && b->module[i]; i++)
+        b->ops->module_unload(b->dev, b->module[i]);
+    b->ops->host_free(b->dev, b->pinned);
+    b->ops->stream_destroy(b->dev, b->stream);
+    b->ops->leave(b->dev, guest);
+    b->ops->close(b->dev);
+}
+
+static struct gb_module *module_of(struct device_bench *b, const char *family)
+{
+    const struct gb_image *image;
+    int i;
+
+    for (i = 0; i < MODULES && b->module[i]; i++)
+        if (strcmp(b->family[i], family) == 0)
+            return b->module[i];
+    if (i == MODULES)
+        bench_die("more than %d kernel families in one run; split the shapes file", MODULES);
+    image = gb_image_find(family, &b->dev->info);
+    must(b->ops->module_load(b->dev, family, image ? image->data : NULL,
+                             image ? image->bytes : 0, &b->module[i]),
+         family);
+    b->family[i] = family;
+    return b->module[i];
+}
+
+static bool plain(enum gb_trans t)
+{
+    return t == GB_N || t == GB_CONJ;
+}
+
+static struct gb_problem problem_of(const struct bench_shape *s)
+{
+    return (struct gb_problem){
+        .op = GB_GEMM,
+        .type = s->type,
+        .type_c = s->type_c,
+        .transa = s->transa,
+        .transb = s->transb,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .alpha = {1, 0},
+        .beta = {s->beta, 0},
+        .lda = s->lda,
+        .ldb = s->ldb,
+        .ldc = s->ldc,
+    };
+}
+
+/* "" when there is a kernel for the shape, else why not. */
+static const char *choose(struct device_bench *b, struct device_shape *d)
+{
+    struct gb_problem p = problem_of(d->s);
+    const struct gb_kernel *row;
+    struct gb_module *module;
+    char symbol[96];
+
+    if (b->o->kernel) {
+        row = gb_kernel_find(b->o->kernel);
+        if (!row)
+            bench_die("--kernel %s: no such row; gemmblas info lists them", b->o->kernel);
+        if (!gb_plan_score(&p, &b->dev->info, row, &d->choice))
+            return "the kernel does not serve this type on this device";
+    } else if (!gb_plan_kernel(&p, &b->dev->info, &d->choice)) {
+        return "no kernel for this type on this device";
+    }
+    row = d->choice.kernel;
+    if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
+        return "the kernel has no batches";
+    module = module_of(b, row->family);
+    gb_kernel_symbol(row, plain(d->s->transa) ? 'n' : 't', plain(d->s->transb) ? 'n' : 't',
+                     symbol, sizeof(symbol));
+    must(b->ops->module_get(b->dev, module, symbol, &d->gemm), symbol);
+    if (d->choice.splits > 1) {
+        gb_kernel_reduce_symbol(row, symbol, sizeof(symbol));
+        must(b->ops->module_get(b->dev, module, symbol, &d->reduce), symbol);
+    }
+    return "";
+}
+
+static void sync_stream(struct device_bench *b)
+{
+    must(b->ops->stream_sync(b->dev, b->stream), "waiting for the device");
+}
+
+static void upload(struct device_bench *b, gb_devptr to, const void *from, size_t bytes)
+{
+    size_t length;
+    size_t at;
+
+    for (at = 0; at < bytes; at += length) {
+        length = bytes - at < CHUNK ? bytes - at : CHUNK;
+        memcpy(b->pinned, (const char *)from + at, length);
+        must(b->ops->copy_in(b->dev, b->stream, to + at, length, b->pinned, length, length, 1),
+             "copying to the device");
+        sync_stream(b);
+    }
+}
+
+static void download(struct device_bench *b, void *to, gb_devptr from, size_t bytes)
+{
+    size_t length;
+    size_t at;
+
+    for (at = 0; at < bytes; at += length) {
+        length = bytes - at < CHUNK ? bytes - at : CHUNK;
+        must(b->ops->copy_out(b->dev, b->stream, b->pinned, length, from + at, length, length,
+                              1),
+             "copying from the device");
+        sync_stream(b);
+        memcpy((char *)to + at, b->pinned, length);
+    }
+}
+
+static struct operand device_operand(struct device_bench *b, size_t bytes, int sets)
+{
+    struct operand x = {.stride = (bytes + 255) / 256 * 256};
+
+    must(b->ops->mem_alloc(b->dev, x.stride * (size_t)sets, &x.base), "device memory");
+    return x;
+}
+
+static gb_devptr operand_set(struct operand x, int set)
+{
+    return x.base + x.stride * (size_t)set;
+}
+
+static void *host_memory(size_t bytes)
+{
+    void *p = malloc(bytes);
+
+    if (!p)
+        bench_die("%zu bytes: out of memory; take a smaller shape", bytes);
+    return p;
+}
+
+static int rotation(const struct device_bench *b, size_t bytes)
+{
+    size_t sets = 3 * b->dev->info.l2 / bytes + 1;
+
+    if (b->dev->info.vendor == GB_EMU)
+        return EMU_SETS;
+    return sets < MOST_SETS ? (int)sets : MOST_SETS;
+}
+
+static void prepare(struct device_bench *b, struct device_shape *d)
+{
+    const struct bench_shape *s = d->s;
+    size_t partial;
+    int set;
+
+    d->bytes_a = bench_bytes_a(s);
+    d->bytes_b = bench_bytes_b(s);
+    d->bytes_c = bench_bytes_c(s);
+    d->sets = rotation(b, d->bytes_a + d->bytes_b + d->bytes_c);
+    d->a = host_memory(d->bytes_a);
+    d->b = host_memory(d->bytes_b);
+    d->c0 = host_memory(d->bytes_c);
+    d->x = host_memory(d->bytes_c);
+    d->y = host_memory(d->bytes_c);
+    d->dev_a = device_operand(b, d->bytes_a, d->sets);
+    d->dev_b = device_operand(b, d->bytes_b, d->sets);
+    d->dev_c = device_operand(b, d->bytes_c, d->sets);
+    d->dev_d = device_operand(b, d->bytes_c, b->peers > 0 ? d->sets : 1);
+    if (s->beta == 0)
+        memset(d->c0, 0xff, d->bytes_c); /* NaN: nobody may read it */
+    else
+        bench_fill(s->type_c, d->c0, d->bytes_c / gb_type_size(s->type_c), &b->random);
+    for (set = d->sets - 1; set >= 0; set--) {
+        bench_fill(s->type, d->a, d->bytes_a / gb_type_size(s->type), &b->random);
+        bench_fill(s->type, d->b, d->bytes_b / gb_type_size(s->type), &b->random);
+        upload(b, operand_set(d->dev_a, set), d->a, d->bytes_a);
+        upload(b, operand_set(d->dev_b, set), d->b, d->bytes_b);
+        upload(b, operand_set(d->dev_c, set), d->c0, d->bytes_c);
+        if (b->peers > 0)
+            upload(b, operand_set(d->dev_d, set), d->c0, d->bytes_c);
+    }
+    if (d->choice.splits > 1) {
+        if (!gb_mul3((size_t)s->m * (size_t)d->choice.splits, (size_t)s->n * (size_t)s->batch,
+                     gb_type_size(d->choice.kernel->type_acc), &partial))
+            bench_die("partial sums too large; take a smaller shape");
+        must(b->ops->mem_alloc(b->dev, partial, &d->partial), "device memory");
+    }
+    for (set = 0; set <= b->peers; set++) {
+        d->sample[set] = host_memory((size_t)b->o->repeats * sizeof(double));
+        d->able[set] = true;
+    }
+}
+
+static void release(struct device_bench *b, struct device_shape *d)
+{
+    int i;
+
+    for (i = 0; i <= b->peers; i++)
+        free(d->sample[i]);
+    if (d->partial)
+        b->ops->mem_free(b->dev, d->partial);
+    b->ops->mem_free(b->dev, d->dev_a.base);
+    b->ops->mem_free(b->dev, d->dev_b.base);
+    b->ops->mem_free(b->dev, d->dev_c.base);
+    b->ops->mem_free(b->dev, d->dev_d.base);
+    free(d->a);
+    free(d->b);
+    free(d->c0);
+    free(d->x);
+    free(d->y);
+}
+
+static struct gb_gemm_args arguments(const struct device_shape *d, int set)
+{
+    const struct bench_shape *s = d->s;
+    bool complex = gb_is_complex(s->type);
+    struct gb_gemm_args g = {
+        .a = operand_set(d->dev_a, set),
+        .b = operand_set(d->dev_b, set),
+        .c = operand_set(d->dev_c, set),
+        .partial = d->partial,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .k_end = s->k,
+        .a_m = plain(s->transa) ? 1 : s->lda,
+        .a_k = plain(s->transa) ? s->lda : 1,
+        .b_k = plain(s->transb) ? 1 : s->ldb,
+        .b_n = plain(s->transb) ? s->ldb : 1,
+        .ldc = s->ldc,
+        .a_batch = s->lda * bench_cols_a(s),
+        .b_batch = s->ldb * bench_cols_b(s),
+        .c_batch = s->ldc * s->n,
+        .split_len = d->choice.split_len,
+        .alpha = {1, 0},
+        .beta = {s->beta, 0},
+        .splits = d->choice.splits,
+        .split_count = d->choice.splits,
+        .batch = (int32_t)s->batch,
+        .group_m = d->choice.group_m,
+    };
+
+    if (complex && (s->transa == GB_C || s->transa == GB_CONJ))
+        g.flags |= GB_G_CONJ_A;
+    if (complex && (s->transb == GB_C || s->transb == GB_CONJ))
+        g.flags |= GB_G_CONJ_B;
+    if (s->beta == 0)
+        g.flags |= GB_G_BETA_ZERO;
+    if (d->choice.splits == 1)
+        g.flags |= GB_G_EPILOGUE;
+    return g;
+}
+
+/* Queue one product of ours. */
+static void launch_ours(struct device_bench *b, const struct device_shape *d, int set)
+{
+    const struct gb_kernel *row = d->choice.kernel;
+    struct gb_gemm_args g = arguments(d, set);
+    struct gb_tile_map map;
+    int64_t units;
+
+    gb_tile_map_init(&map, &g, row->tile_m, row->tile_n);
+    units = gb_tile_map_units(&map);
+    must(b->ops->launch(b->dev, b->stream, d->gemm, (uint32_t)gb_min(units, INT32_MAX),
+                        row->threads, row->smem, &g, sizeof(g)),
+         row->name);
+}
+
+/* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */
+static bool queue(struct device_bench *b, const struct device_shape *d, int side, int set)
+{
+    if (side == 0) {
+        launch_ours(b, d, set);
+        return true;
+    }
+    return bench_peer_queue(&b->peer[side - 1], d->s, b->o->math, operand_set(d->dev_a, set),
+                            operand_set(d->dev_b, set), operand_set(d->dev_d, set));
+}
+
+static void start_event(struct device_bench *b, int side, void *event)
+{
+    if (side == 0)
+        must(b->ops->event_record(b->dev, event, b->stream), "an event");
+    else if (b->clock.record(event, NULL) != 0)
+        bench_die("cuEventRecord failed; look at dmesg");
+}
+
+/* Microseconds per product over `launches`, or a negative number when a peer refuses. */
+static double block_us(struct device_bench *b, struct device_shape *d, int side, int launches)
+{
+    double start = bench_now_us();
+    bool device_clock = b->clock.start != NULL;
+    float ms;
+    int i;
+
+    if (device_clock)
+        start_event(b, side, b->clock.start);
+    for (i = 0; i < launches; i++) {
+        if (!queue(b, d, side, d->at))
+            return -1;
+        d->at = (d->at + 1) % d->sets;
+    }
+    if (!device_clock) {
+        sync_stream(b);
+        return (bench_now_us() - start) / launches;
+    }
+    start_event(b, side, b->clock.stop);
+    if (b->clock.wait(b->clock.stop) != 0 ||
+        b->clock.elapsed(&ms, b->clock.start, b->clock.stop) != 0)
+        bench_die("%s failed on the device; look at dmesg",
+                  side ? b->peer[side - 1].label : d->choice.kernel->name);
+    return ms * 1e3 / launches;
+}
+
+/* The first product on set 0, kept to be judged; then how many make a sample. */
+static void warm_up(struct device_bench *b, struct device_shape *d, int side)
+{
+    gb_devptr result = operand_set(side ? d->dev_d : d->dev_c, 0);
+    double us;
+
+    if (side > 1)
+        upload(b, result, d->c0, d->bytes_c); /* the peers share one C */
+    d->at = 0;
+    d->able[side] = block_us(b, d, side, 1) >= 0;
+    if (!d->able[side])
+        return;
+    download(b, side ? d->y : d->x, result, d->bytes_c);
+    us = block_us(b, d, side, 3);
+    d->launches[side] = 1;
+    if (us < b->o->block_ms * 1e3)
+        d->launches[side] =
+            1 + (int)gb_min(MOST_LAUNCHES, (int64_t)(b->o->block_ms * 1e3 / (us + 0.01)));
+}
+
+static void judge(struct device_bench *b, struct device_shape *d, struct bench_row *row)
+{
+    row->ours_wrong = row->peer_wrong = false;
+    if (row->peer)
+        bench_judge_pair(d->s, b->o->math, d->a, d->b, d->c0, d->x, d->y, &row->ours_wrong,
+                         &row->peer_wrong);
+    else
+        row->ours_wrong = !bench_judge(d->s, b->o->math, d->a, d->b, d->c0, d->x);
+}
+
+static void measure(struct device_bench *b, const struct bench_shape *s)
+{
+    struct device_shape d = {.s = s};
+    struct bench_row row[1 + BENCH_PEERS];
+    int order[1 + BENCH_PEERS];
+    const char *why = choose(b, &d);
+    bool wrong = false;
+    int r;
+    int i;
+
+    if (*why) {
+        printf("%s %s %lldx%lldx%lld: skipped, %s\n", gb_type_name(s->type),
+               gb_type_name(s->type_c), (long long)s->m, (long long)s->n, (long long)s->k,
+               why);
+        return;
+    }
+    prepare(b, &d);
+    for (i = 0; i <= b->peers; i++) {
+        row[i] = (struct bench_row){.shape = s,
+                                    .place = BENCH_RESIDENT,
+                                    .math = b->o->math,
+                                    .kernel = d.choice.kernel->name,
+                                    .peer = i ? b->peer[i - 1].label : NULL};
+        warm_up(b, &d, i);
+        if (d.able[i])
+            judge(b, &d, &row[i]);
+        wrong = wrong || row[i].ours_wrong;
+    }
+    for (r = 0; r < b->o->repeats; r++) {
+        bench_shuffle(order, b->peers + 1, &b->random);
+        for (i = 0; i <= b->peers; i++)
+            if (d.able[order[i]])
+                d.sample[order[i]][r] = block_us(b, &d, order[i], d.launches[order[i]]);
+    }
+    for (i = b->peers > 0; i <= b->peers; i++) {
+        row[i].ours_us = bench_median(d.sample[0], (size_t)b->o->repeats);
+        row[i].spread = bench_spread(d.sample[0], (size_t)b->o->repeats);
+        row[i].ours_wrong = wrong;
+        if (i && d.able[i])
+            row[i].peer_us = bench_median(d.sample[i], (size_t)b->o->repeats);
+        else
+            row[i].peer = NULL;
+        bench_row_write(&b->run, &row[i]);
+    }
+    b->wrong += wrong;
+    release(b, &d);
+}
+
+int bench_on_device(const struct bench_options *o, const struct bench_shape *shapes,
+                    size_t count)
+{
+    struct device_bench *b = calloc(1, sizeof(*b));
+    struct gb_guest guest;
+    int wrong;
+    size_t i;
+
+    if (!b)
+        bench_die("out of memory; close other programs");
+    b->o = o;
+    b->random = o->seed;
+    open_device(b, &guest);
+    for (i = 0; i < count; i++)
+        measure(b, &shapes[i]);
+    close_device(b, &guest);
+    wrong = b->wrong;
+    free(b);
+    return wrong;
+}
