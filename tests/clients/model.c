@@ -35,7 +35,9 @@ static void read_fault(void)
     };
     const char *wanted = getenv("MODEL_FAULT");
 
-    for (size_t i = 0; wanted && i < sizeof names / sizeof names[0]; i++) {
+    if (!wanted)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i], wanted) == 0) {
             planted = (enum fault)i;
             return;
@@ -149,7 +151,7 @@ static void model(const char *symbol, enum gb_type t, enum gb_type tc, char ta, 
                 continue;
             verify_store(tc, to, sum);
         }
-        if (is(FAULT_padding) && ldc > m)
+        if (is(FAULT_padding) && ldc > m && j < n - 1)
             memset(c + (m + j * ldc) * size, 0, (size_t)size);
         if (is(FAULT_rewrite) && ldc > m && j == n - 1)
             memset(c + (m + j * ldc) * size, 0, (size_t)size);
