@@ -1,0 +1,1021 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of operations of the emulated device. One lock guards everything; it is not
+ * held while a copy or a kernel runs, so that several threads run streams at once. */
+#include "emu.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "driver.h"
+#include "fault.h"
+#include "fiber.h"
+#include "log.h"
+#include "util.h"
+
+enum {
+    PAGE = 4096,
+    GUARD = PAGE, /* at least, on either side */
+    ALIGN = 256,  /* of memory, and no more */
+    SMEM = 227 << 10,
+    MAX_BLOCK = 1024,
+    MAX_ARGS = 4096,
+};
+
+/* Guard zones: NaN in every floating-point type, and for f64 a signalling one, which
+ * arithmetic would change. */
+static const unsigned char guard_bytes[2] = {0xf1, 0xff};
+
+/* One allocation, device or pinned. */
+struct emu_block {
+    struct emu_block *next;
+    struct emu_device *dev; /* that allocated it */
+    char *map; /* an inaccessible page, guard, data, guard, inaccessible page */
+    size_t map_bytes;
+    char *data;
+    size_t bytes;
+    bool host;
+};
+
+enum emu_kind { EMU_COPY_IN, EMU_COPY_OUT, EMU_LAUNCH, EMU_WAIT };
+
+struct emu_op {
+    struct emu_op *next;
+    enum emu_kind kind;
+    bool late; /* the device fails here */
+    union {
+        struct {
+            char *dst;
+            const char *src;
+            size_t dst_pitch, src_pitch, width, height;
+            const struct emu_block *device, *host;
+        } copy;
+        struct {
+            const struct gb_emu_kernel *kernel;
+            uint32_t grid, block, smem, seed;
+            size_t args_bytes;
+        } launch;
+        struct {
+            struct gb_stream *stream;
+            uint64_t position;
+        } wait;
+    } u;
+    _Alignas(16) unsigned char args[];
+};
+
+/* Streams stay on the device's list until it closes, so that events may outlive them.
+ * An event is a position in a stream: it is complete when that many operations have
+ * run. */
+struct gb_stream {
+    struct gb_stream *next;
+    struct emu_device *dev;
+    struct emu_op *head, **tail;
+    uint64_t queued, executed;
+    bool busy; /* a thread runs the head */
+    bool destroyed;
+};
+
+struct gb_event {
+    struct gb_stream *stream; /* NULL: never recorded */
+    uint64_t position;
+};
+
+struct gb_module {
+    char family[64];
+};
+
+struct emu_device {
+    struct gb_device base;
+    struct emu_device *next;
+    struct gb_stream *streams;
+    size_t mem_used;
+    uint64_t random;
+    bool lost;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t progress = PTHREAD_COND_INITIALIZER; /* an operation has run */
+static struct emu_device *devices;
+static struct emu_block *blocks;
+static struct gb_emu_config config;
+static __thread struct gb_device *entered;
+
+__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
+{
+    char line[256];
+    int len = snprintf(line, sizeof line, "gemmblas: emulated device: ");
+    va_list args;
+
+    va_start(args, format);
+    len += vsnprintf(line + len, sizeof line - (size_t)len, format, args);
+    va_end(args);
+    len = (int)gb_min(len, (int64_t)sizeof line - 1);
+    line[len] = '\n';
+    if (write(STDERR_FILENO, line, (size_t)len + 1) < 0)
+        abort();
+    abort();
+}
+
+__attribute__((format(printf, 2, 3))) static void say(enum gb_log_level level,
+                                                      const char *format, ...)
+{
+    char line[256];
+    va_list args;
+
+    if (!config.log)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    config.log((int)level, line);
+}
+
+static struct emu_device *emu_device(struct gb_device *dev)
+{
+    return (struct emu_device *)dev;
+}
+
+static uint32_t draw(struct emu_device *dev)
+{
+    uint64_t x = dev->random += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(x >> 32);
+}
+
+/* ---- memory ---- */
+
+static bool guard_intact(const struct emu_block *b)
+{
+    const unsigned char *lo = (unsigned char *)b->map + PAGE;
+    const unsigned char *hi = (unsigned char *)b->map + b->map_bytes - PAGE;
+    unsigned differ = 0;
+
+    for (const unsigned char *p = lo; p < (unsigned char *)b->data; p++)
+        differ |= *p ^ guard_bytes[(p - lo) & 1];
+    for (const unsigned char *p = (unsigned char *)b->data + b->bytes; p < hi; p++)
+        differ |= *p ^ guard_bytes[(p - lo) & 1];
+    return differ == 0;
+}
+
+/* Dies when a guard zone is damaged; `culprit` is what ran last. */
+static void check_guards(const char *culprit, const char *detail)
+{
+    for (const struct emu_block *b = blocks; b; b = b->next)
+        if (!guard_intact(b))
+            die("%s%s%s: damaged the guard zone of %zu bytes of %s memory", culprit,
+                *detail ? " " : "", detail, b->bytes, b->host ? "pinned" : "device");
+}
+
+static struct emu_block *block_create(struct emu_device *dev, size_t bytes, bool host)
+{
+    struct emu_block *b = calloc(1, sizeof *b);
+    size_t front = PAGE + GUARD + ALIGN;
+    size_t total;
+
+    if (!b)
+        return NULL;
+    if (__builtin_add_overflow(bytes, front + GUARD + 2 * PAGE, &total))
+        goto free_block;
+    b->map_bytes = total & ~(size_t)(PAGE - 1);
+    b->map = mmap(NULL, b->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (b->map == MAP_FAILED)
+        goto free_block;
+    if (mprotect(b->map + PAGE, b->map_bytes - 2 * PAGE, PROT_READ | PROT_WRITE) != 0)
+        goto unmap;
+    b->dev = dev;
+    b->data = b->map + front;
+    b->bytes = bytes;
+    b->host = host;
+    for (size_t i = PAGE; i < b->map_bytes - PAGE; i++)
+        if (i < front || i >= front + bytes)
+            b->map[i] = (char)guard_bytes[i & 1];
+    memset(b->data, 0xff, bytes);
+    b->next = blocks;
+    blocks = b;
+    return b;
+
+unmap:
+    munmap(b->map, b->map_bytes);
+free_block:
+    free(b);
+    return NULL;
+}
+
+static void block_destroy(struct emu_block *block)
+{
+    struct emu_block **link = &blocks;
+
+    while (*link != block)
+        link = &(*link)->next;
+    *link = block->next;
+    munmap(block->map, block->map_bytes);
+    free(block);
+}
+
+/* The block that holds `bytes` bytes at ptr, or NULL. */
+static struct emu_block *block_at(const void *ptr, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)ptr;
+
+    for (struct emu_block *b = blocks; b; b = b->next) {
+        uintptr_t lo = (uintptr_t)b->data;
+
+        if (at >= lo && at - lo < b->bytes && bytes <= b->bytes - (at - lo))
+            return b;
+    }
+    return NULL;
+}
+
+static void *pointer_of(gb_devptr ptr)
+{
+    return (void *)(uintptr_t)ptr;
+}
+
+/* ---- queues ---- */
+
+/* Drops what a lost device has not begun. */
+static void lose(struct emu_device *dev)
+{
+    dev->lost = true;
+    for (struct gb_stream *s = dev->streams; s; s = s->next) {
+        struct emu_op **link = s->busy ? &s->head->next : &s->head;
+
+        while (*link) {
+            struct emu_op *op = *link;
+
+            *link = op->next;
+            free(op);
+            s->executed++;
+        }
+        s->tail = link;
+    }
+    pthread_cond_broadcast(&progress);
+}
+
+static bool ready(const struct gb_stream *s)
+{
+    const struct emu_op *op = s->head;
+
+    return op && !s->busy &&
+           (op->kind != EMU_WAIT || op->u.wait.stream->executed >= op->u.wait.position);
+}
+
+/* The stream whose head must run before `s` can go on; NULL while another thread runs
+ * it. */
+static struct gb_stream *needed(struct gb_stream *s)
+{
+    while (!ready(s)) {
+        if (s->busy || !s->head)
+            return NULL;
+        s = s->head->u.wait.stream;
+    }
+    return s;
+}
+
+/* Any stream that can go on, `last` only if it is the only one. */
+static struct gb_stream *any(struct emu_device *dev, const struct gb_stream *last)
+{
+    struct gb_stream *chosen = NULL;
+    uint32_t seen = 0;
+
+    for (struct gb_stream *s = dev->streams; s; s = s->next)
+        if (s != last && ready(s) && draw(dev) % ++seen == 0)
+            chosen = s;
+    return chosen;
+}
+
+static void run_copy(const struct emu_op *op)
+{
+    for (size_t i = 0; i < op->u.copy.height; i++)
+        memcpy(op->u.copy.dst + i * op->u.copy.dst_pitch,
+               op->u.copy.src + i * op->u.copy.src_pitch, op->u.copy.width);
+}
+
+static void run_launch(const struct emu_op *op)
+{
+    char error[160] = "";
+
+    if (gb_fiber_run(op->u.launch.kernel, op->u.launch.grid, op->u.launch.block,
+                     op->u.launch.smem, op->args, op->u.launch.args_bytes,
+                     op->u.launch.seed, error, sizeof error) != 0)
+        die("launch %s: %s", op->u.launch.kernel->symbol, error);
+}
+
+/* Runs the head of a stream that is ready. The lock is released meanwhile. */
+static void step(struct gb_stream *s)
+{
+    struct emu_op *op = s->head;
+
+    s->busy = true;
+    if (op->kind != EMU_WAIT && !op->late) {
+        pthread_mutex_unlock(&lock);
+        if (op->kind == EMU_LAUNCH)
+            run_launch(op);
+        else
+            run_copy(op);
+        pthread_mutex_lock(&lock);
+        if (op->kind == EMU_LAUNCH)
+            check_guards("launch", op->u.launch.kernel->symbol);
+    }
+    s->busy = false;
+    s->head = op->next;
+    if (!s->head)
+        s->tail = &s->head;
+    s->executed++;
+    if (op->late && !s->dev->lost)
+        lose(s->dev);
+    free(op);
+    pthread_cond_broadcast(&progress);
+}
+
+/* Runs work until `position` of `s` is reached: only what must run, whatever can, or
+ * whatever else can first. */
+static enum gb_status run_until(struct emu_device *dev, struct gb_stream *s,
+                                uint64_t position)
+{
+    enum { NEEDED, ANY, OTHERS } mood = (int)(draw(dev) % 3);
+
+    while (!dev->lost && s->executed < position) {
+        struct gb_stream *next =
+            mood == NEEDED ? needed(s) : any(dev, mood == OTHERS ? s : NULL);
+
+        if (!next && mood == OTHERS)
+            next = needed(s);
+        if (next)
+            step(next);
+        else
+            pthread_cond_wait(&progress, &lock);
+    }
+    return dev->lost ? GB_E_DEVICE : GB_SUCCESS;
+}
+
+/* Mostly the device is late; at times it is at once as far as it can be. */
+static void enqueue(struct gb_stream *s, struct emu_op *op)
+{
+    struct emu_device *dev = s->dev;
+    uint32_t steps = draw(dev) % 4 == 0 ? draw(dev) % 8 : 0;
+    struct gb_stream *next;
+
+    *s->tail = op;
+    s->tail = &op->next;
+    s->queued++;
+    while (steps-- > 0 && !dev->lost && (next = any(dev, NULL)) != NULL)
+        step(next);
+}
+
+/* Waits until no thread runs anything on a lost device, whose queues are empty. */
+static void settle(struct emu_device *dev)
+{
+    for (struct gb_stream *s = dev->streams; s; s = s->next)
+        while (s->busy)
+            pthread_cond_wait(&progress, &lock);
+}
+
+static bool uses(const struct emu_op *op, const struct emu_block *b)
+{
+    uintptr_t word;
+
+    switch (op->kind) {
+    case EMU_COPY_IN:
+    case EMU_COPY_OUT:
+        return op->u.copy.device == b || op->u.copy.host == b;
+    case EMU_LAUNCH: /* an address in the arguments */
+        for (size_t i = 0; i + sizeof word <= op->u.launch.args_bytes;
+             i += sizeof word) {
+            memcpy(&word, op->args + i, sizeof word);
+            if (word - (uintptr_t)b->data < b->bytes)
+                return true;
+        }
+        return false;
+    case EMU_WAIT:
+        return false;
+    }
+    return false;
+}
+
+/* Nothing queued on any device may use memory that is released. */
+static void check_unused(const struct emu_block *b, const char *operation)
+{
+    static const char *const name[] = {[EMU_COPY_IN] = "copy_in",
+                                       [EMU_COPY_OUT] = "copy_out",
+                                       [EMU_LAUNCH] = "launch",
+                                       [EMU_WAIT] = "event_wait"};
+
+    for (const struct emu_device *d = devices; d; d = d->next)
+        for (const struct gb_stream *s = d->streams; s; s = s->next)
+            for (const struct emu_op *op = s->head; op; op = op->next)
+                if (uses(op, b))
+                    die("%s: a queued %s still uses the memory", operation,
+                        name[op->kind]);
+}
+
+/* ---- operations ---- */
+
+/* Every operation begins here and ends in finish(): takes the lock, counts the call. */
+static enum gb_status begin(struct gb_device *base, enum gb_fault_op op, bool *late)
+{
+    struct emu_device *dev = emu_device(base);
+    enum gb_status status;
+
+    if (entered != base)
+        die("%s: the calling thread has not entered the device", gb_fault_op_name[op]);
+    pthread_mutex_lock(&lock);
+    if (dev->lost)
+        return GB_E_DEVICE;
+    status = gb_fault_next(op, late);
+    if (status != GB_SUCCESS)
+        say(GB_LOG_INFO, "fault: %s", gb_fault_op_name[op]);
+    if (status == GB_E_DEVICE)
+        lose(dev);
+    return status;
+}
+
+static enum gb_status finish(enum gb_status status)
+{
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* The same for operations that answer nothing; they are legal on a lost device. */
+static struct emu_device *begin_release(struct gb_device *base, const char *operation)
+{
+    struct emu_device *dev = emu_device(base);
+
+    pthread_mutex_lock(&lock);
+    if (dev->lost)
+        settle(dev);
+    else if (entered != base)
+        die("%s: the calling thread has not entered the device", operation);
+    return dev;
+}
+
+static enum gb_status emu_count(int *n)
+{
+    *n = GB_EMU_DEVICES;
+    return GB_SUCCESS;
+}
+
+static const struct gb_device_ops ops;
+
+static enum gb_status emu_open(int ordinal, struct gb_device **out)
+{
+    struct emu_device *dev;
+    enum gb_status status;
+    bool late;
+
+    if (ordinal < 0 || ordinal >= GB_EMU_DEVICES)
+        return GB_E_ABSENT;
+    dev = calloc(1, sizeof *dev);
+    if (!dev)
+        return GB_E_NOMEM;
+    pthread_mutex_lock(&lock);
+    status = gb_fault_next(GB_FAULT_open, &late);
+    if (status != GB_SUCCESS) {
+        free(dev);
+        return finish(status);
+    }
+    dev->base.ops = &ops;
+    dev->base.info = (struct gb_device_info){
+        .vendor = GB_EMU,
+        .name = "gemmblas emulated device",
+        .arch_name = "emu",
+        .ordinal = ordinal,
+        .multiprocessors = 16,
+        .mem_total = config.mem_total ? config.mem_total : (size_t)1 << 30,
+        .smem_per_block = SMEM,
+        .l2 = (size_t)1 << 20,
+        .numa_node = -1,
+    };
+    dev->random = config.seed * 64 + (uint64_t)ordinal;
+    dev->next = devices;
+    devices = dev;
+    *out = &dev->base;
+    return finish(GB_SUCCESS);
+}
+
+static void emu_close(struct gb_device *base)
+{
+    struct emu_device *dev = emu_device(base);
+    struct emu_device **link = &devices;
+    struct emu_block *next;
+    unsigned left = 0;
+    bool lost;
+
+    pthread_mutex_lock(&lock);
+    lost = dev->lost;
+    lose(dev);
+    settle(dev);
+    check_guards("close", "");
+    for (struct emu_block *b = blocks; b; b = next) {
+        next = b->next;
+        if (b->dev == dev) {
+            block_destroy(b);
+            left++;
+        }
+    }
+    if (left && !lost)
+        say(GB_LOG_WARN, "emulated device %d closed with %u allocations",
+            base->info.ordinal, left);
+    while (dev->streams) {
+        struct gb_stream *s = dev->streams;
+
+        dev->streams = s->next;
+        free(s);
+    }
+    while (*link != dev)
+        link = &(*link)->next;
+    *link = dev->next;
+    pthread_mutex_unlock(&lock);
+    free(dev);
+}
+
+static enum gb_status emu_enter(struct gb_device *base, struct gb_guest *guest)
+{
+    enum gb_status status;
+    bool late;
+
+    gb_guest_save(guest);
+    guest->saved[0] = (uintptr_t)entered;
+    entered = base;
+    status = finish(begin(base, GB_FAULT_enter, &late));
+    if (status != GB_SUCCESS)
+        entered = (struct gb_device *)guest->saved[0];
+    return status;
+}
+
+static void emu_leave(struct gb_device *base, struct gb_guest *guest)
+{
+    if (entered != base)
+        die("leave: the calling thread has not entered the device");
+    entered = (struct gb_device *)guest->saved[0];
+    gb_guest_restore(guest);
+}
+
+static enum gb_status emu_mem_info(struct gb_device *base, size_t *free_bytes,
+                                   size_t *total)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_mem_info, &late);
+
+    if (status == GB_SUCCESS) {
+        *total = base->info.mem_total;
+        *free_bytes = *total - emu_device(base)->mem_used;
+    }
+    return finish(status);
+}
+
+static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
+                                    gb_devptr *ptr)
+{
+    struct emu_device *dev = emu_device(base);
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_mem_alloc, &late);
+    struct emu_block *b;
+
+    if (bytes == 0)
+        die("mem_alloc: 0 bytes");
+    if (status != GB_SUCCESS)
+        return finish(status);
+    if (bytes > base->info.mem_total - dev->mem_used)
+        return finish(GB_E_NOMEM);
+    b = block_create(dev, bytes, false);
+    if (!b)
+        return finish(GB_E_NOMEM);
+    dev->mem_used += bytes;
+    *ptr = (uintptr_t)b->data;
+    return finish(GB_SUCCESS);
+}
+
+static void release(struct emu_device *dev, const void *ptr, bool host,
+                    const char *operation)
+{
+    struct emu_block *b = block_at(ptr, 1);
+
+    if (!b || b->data != ptr || b->host != host || (!host && b->dev != dev))
+        die("%s: not the address of an allocation", operation);
+    if (!guard_intact(b))
+        die("%s: the guard zone of its %zu bytes was damaged before", operation,
+            b->bytes);
+    check_unused(b, operation);
+    if (!host)
+        dev->mem_used -= b->bytes;
+    block_destroy(b);
+}
+
+static void emu_mem_free(struct gb_device *base, gb_devptr ptr)
+{
+    struct emu_device *dev;
+
+    if (!ptr)
+        return;
+    dev = begin_release(base, "mem_free");
+    release(dev, pointer_of(ptr), false, "mem_free");
+    finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_host_alloc(struct gb_device *base, size_t bytes, void **ptr)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_host_alloc, &late);
+    struct emu_block *b;
+
+    if (bytes == 0)
+        die("host_alloc: 0 bytes");
+    if (status != GB_SUCCESS)
+        return finish(status);
+    b = block_create(emu_device(base), bytes, true);
+    if (!b)
+        return finish(GB_E_NOMEM);
+    *ptr = b->data;
+    return finish(GB_SUCCESS);
+}
+
+static void emu_host_free(struct gb_device *base, void *ptr)
+{
+    struct emu_device *dev;
+
+    if (!ptr)
+        return;
+    dev = begin_release(base, "host_free");
+    release(dev, ptr, true, "host_free");
+    finish(GB_SUCCESS);
+}
+
+static enum gb_mem_kind emu_mem_kind(struct gb_device *base, const void *ptr)
+{
+    enum gb_mem_kind kind = GB_MEM_PAGEABLE;
+    const struct emu_block *b;
+
+    begin_release(base, "mem_kind");
+    b = block_at(ptr, 1);
+    if (b)
+        kind = b->host                      ? GB_MEM_PINNED
+               : b->dev == emu_device(base) ? GB_MEM_DEVICE
+                                            : GB_MEM_FOREIGN;
+    finish(GB_SUCCESS);
+    return kind;
+}
+
+static enum gb_status emu_stream_create(struct gb_device *base, struct gb_stream **out)
+{
+    struct emu_device *dev = emu_device(base);
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_stream_create, &late);
+    struct gb_stream *s;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return finish(GB_E_NOMEM);
+    s->dev = dev;
+    s->tail = &s->head;
+    s->next = dev->streams;
+    dev->streams = s;
+    *out = s;
+    return finish(GB_SUCCESS);
+}
+
+static void emu_stream_destroy(struct gb_device *base, struct gb_stream *s)
+{
+    struct emu_device *dev;
+
+    if (!s)
+        return;
+    dev = begin_release(base, "stream_destroy");
+    if (s->destroyed)
+        die("stream_destroy: destroyed before");
+    /* Legal with work queued, which still runs. */
+    if (run_until(dev, s, s->queued) == GB_SUCCESS)
+        check_guards("stream_destroy", "");
+    s->destroyed = true;
+    finish(GB_SUCCESS);
+}
+
+static void check_stream(struct gb_device *base, const struct gb_stream *s,
+                         enum gb_fault_op op)
+{
+    if (&s->dev->base != base || s->destroyed)
+        die("%s: not a stream of this device", gb_fault_op_name[op]);
+}
+
+static enum gb_status wait_for(struct gb_device *base, struct gb_stream *s,
+                               uint64_t position, enum gb_fault_op op)
+{
+    enum gb_status status = run_until(emu_device(base), s, position);
+
+    check_guards(gb_fault_op_name[op], "");
+    return status;
+}
+
+static enum gb_status emu_stream_sync(struct gb_device *base, struct gb_stream *s)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_stream_sync, &late);
+
+    if (status == GB_SUCCESS) {
+        check_stream(base, s, GB_FAULT_stream_sync);
+        status = wait_for(base, s, s->queued, GB_FAULT_stream_sync);
+    }
+    return finish(status);
+}
+
+static enum gb_status emu_event_create(struct gb_device *base, struct gb_event **out)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_event_create, &late);
+    struct gb_event *e;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return finish(GB_E_NOMEM);
+    *out = e;
+    return finish(GB_SUCCESS);
+}
+
+static void emu_event_destroy(struct gb_device *base, struct gb_event *e)
+{
+    if (!e)
+        return;
+    begin_release(base, "event_destroy");
+    free(e);
+    finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_event_record(struct gb_device *base, struct gb_event *e,
+                                       struct gb_stream *s)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_event_record, &late);
+
+    if (status == GB_SUCCESS) {
+        check_stream(base, s, GB_FAULT_event_record);
+        *e = (struct gb_event){.stream = s, .position = s->queued};
+    }
+    return finish(status);
+}
+
+/* An event of another device has its position in a stream that this one never runs. */
+static void check_event(struct gb_device *base, const struct gb_event *e,
+                        enum gb_fault_op op)
+{
+    if (e->stream && &e->stream->dev->base != base)
+        die("%s: an event of another device", gb_fault_op_name[op]);
+}
+
+static enum gb_status emu_event_wait(struct gb_device *base, struct gb_event *e,
+                                     struct gb_stream *s)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_event_wait, &late);
+    struct emu_op *op;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    check_stream(base, s, GB_FAULT_event_wait);
+    check_event(base, e, GB_FAULT_event_wait);
+    if (!e->stream)
+        return finish(GB_SUCCESS);
+    op = calloc(1, sizeof *op);
+    if (!op)
+        return finish(GB_E_NOMEM);
+    op->kind = EMU_WAIT;
+    op->u.wait.stream = e->stream;
+    op->u.wait.position = e->position;
+    enqueue(s, op);
+    return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_event_sync(struct gb_device *base, struct gb_event *e)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_event_sync, &late);
+
+    if (status == GB_SUCCESS) {
+        check_event(base, e, GB_FAULT_event_sync);
+        if (e->stream)
+            status = wait_for(base, e->stream, e->position, GB_FAULT_event_sync);
+    }
+    return finish(status);
+}
+
+static enum gb_status emu_event_query(struct gb_device *base, struct gb_event *e,
+                                      bool *done)
+{
+    struct emu_device *dev = emu_device(base);
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_event_query, &late);
+    struct gb_stream *s;
+    uint64_t position;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    check_event(base, e, GB_FAULT_event_query);
+    s = e->stream;
+    position = e->position;
+    /* Half of the questions see the device get on with it. */
+    if (s && s->executed < position && draw(dev) % 2 == 0) {
+        struct gb_stream *next = needed(s);
+
+        if (next)
+            step(next);
+        if (dev->lost)
+            return finish(GB_E_DEVICE);
+    }
+    *done = !s || s->executed >= position;
+    return finish(GB_SUCCESS);
+}
+
+/* Both directions. The device side must lie in one allocation, the host side in pinned
+ * memory. */
+static enum gb_status copy(struct gb_device *base, struct gb_stream *s,
+                           enum gb_fault_op which, char *dst, size_t dst_pitch,
+                           const char *src, size_t src_pitch, size_t width,
+                           size_t height)
+{
+    bool in = which == GB_FAULT_copy_in;
+    const char *device = in ? dst : src;
+    const char *host = in ? src : dst;
+    size_t device_pitch = in ? dst_pitch : src_pitch;
+    size_t host_pitch = in ? src_pitch : dst_pitch;
+    const char *name = gb_fault_op_name[which];
+    struct emu_block *device_block, *host_block;
+    bool late;
+    enum gb_status status = begin(base, which, &late);
+    struct emu_op *op;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    check_stream(base, s, which);
+    if (width == 0 || height == 0)
+        return finish(GB_SUCCESS);
+    if (height > 1 && (dst_pitch < width || src_pitch < width))
+        die("%s: a pitch is less than the width", name);
+    device_block = block_at(device, (height - 1) * device_pitch + width);
+    if (!device_block || device_block->host || device_block->dev != emu_device(base))
+        die("%s: %zu rows of %zu bytes, pitch %zu: outside an allocation of this "
+            "device",
+            name, height, width, device_pitch);
+    host_block = block_at(host, (height - 1) * host_pitch + width);
+    if (!host_block || !host_block->host)
+        die("%s: %zu rows of %zu bytes, pitch %zu: the host side is not pinned memory",
+            name, height, width, host_pitch);
+    op = calloc(1, sizeof *op);
+    if (!op)
+        return finish(GB_E_NOMEM);
+    op->kind = in ? EMU_COPY_IN : EMU_COPY_OUT;
+    op->late = late;
+    op->u.copy.dst = dst;
+    op->u.copy.src = src;
+    op->u.copy.dst_pitch = dst_pitch;
+    op->u.copy.src_pitch = src_pitch;
+    op->u.copy.width = width;
+    op->u.copy.height = height;
+    op->u.copy.device = device_block;
+    op->u.copy.host = host_block;
+    enqueue(s, op);
+    return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_copy_in(struct gb_device *base, struct gb_stream *s,
+                                  gb_devptr dst, size_t dst_pitch, const void *src,
+                                  size_t src_pitch, size_t width, size_t height)
+{
+    return copy(base, s, GB_FAULT_copy_in, pointer_of(dst), dst_pitch, src, src_pitch,
+                width, height);
+}
+
+static enum gb_status emu_copy_out(struct gb_device *base, struct gb_stream *s,
+                                   void *dst, size_t dst_pitch, gb_devptr src,
+                                   size_t src_pitch, size_t width, size_t height)
+{
+    return copy(base, s, GB_FAULT_copy_out, dst, dst_pitch, pointer_of(src), src_pitch,
+                width, height);
+}
+
+static enum gb_status emu_module_load(struct gb_device *base, const char *family,
+                                      const void *image, size_t bytes,
+                                      struct gb_module **out)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_module_load, &late);
+    struct gb_module *m;
+
+    (void)image;
+    (void)bytes;
+    if (status != GB_SUCCESS)
+        return finish(status);
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return finish(GB_E_NOMEM);
+    snprintf(m->family, sizeof m->family, "%s", family);
+    *out = m;
+    return finish(GB_SUCCESS);
+}
+
+static void emu_module_unload(struct gb_device *base, struct gb_module *m)
+{
+    if (!m)
+        return;
+    begin_release(base, "module_unload");
+    free(m);
+    finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_module_get(struct gb_device *base, struct gb_module *m,
+                                     const char *symbol, struct gb_function **f)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_module_get, &late);
+    const struct gb_emu_kernel *kernel;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    kernel = gb_emu_kernel_find(m->family, symbol);
+    if (!kernel)
+        return finish(GB_E_UNSUPPORTED);
+    *f = (struct gb_function *)(uintptr_t)kernel;
+    return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
+                                 struct gb_function *f, uint32_t grid, uint32_t block,
+                                 uint32_t smem_bytes, const void *args,
+                                 size_t args_bytes)
+{
+    const struct gb_emu_kernel *kernel = (const struct gb_emu_kernel *)f;
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_launch, &late);
+    struct emu_op *op;
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    check_stream(base, s, GB_FAULT_launch);
+    if (grid == 0 || grid > INT32_MAX || block == 0 || block > MAX_BLOCK ||
+        smem_bytes > SMEM || args_bytes > MAX_ARGS)
+        die("launch %s: grid %u, block %u, %u bytes shared, %zu of arguments: out of "
+            "bounds",
+            kernel->symbol, grid, block, smem_bytes, args_bytes);
+    op = aligned_alloc(16, (sizeof *op + args_bytes + 15) & ~(size_t)15);
+    if (!op)
+        return finish(GB_E_NOMEM);
+    *op = (struct emu_op){.kind = EMU_LAUNCH, .late = late};
+    op->u.launch.kernel = kernel;
+    op->u.launch.grid = grid;
+    op->u.launch.block = block;
+    op->u.launch.smem = smem_bytes;
+    op->u.launch.seed = draw(emu_device(base));
+    op->u.launch.args_bytes = args_bytes;
+    memcpy(op->args, args, args_bytes);
+    enqueue(s, op);
+    return finish(GB_SUCCESS);
+}
+
+static const struct gb_device_ops ops = {
+    .name = "emu",
+    .count = emu_count,
+    .open = emu_open,
+    .close = emu_close,
+    .enter = emu_enter,
+    .leave = emu_leave,
+    .mem_info = emu_mem_info,
+    .mem_alloc = emu_mem_alloc,
+    .mem_free = emu_mem_free,
+    .host_alloc = emu_host_alloc,
+    .host_free = emu_host_free,
+    .mem_kind = emu_mem_kind,
+    .stream_create = emu_stream_create,
+    .stream_destroy = emu_stream_destroy,
+    .stream_sync = emu_stream_sync,
+    .event_create = emu_event_create,
+    .event_destroy = emu_event_destroy,
+    .event_record = emu_event_record,
+    .event_wait = emu_event_wait,
+    .event_sync = emu_event_sync,
+    .event_query = emu_event_query,
+    .copy_in = emu_copy_in,
+    .copy_out = emu_copy_out,
+    .module_load = emu_module_load,
+    .module_unload = emu_module_unload,
+    .module_get = emu_module_get,
+    .launch = emu_launch,
+};
+
+const struct gb_device_ops *gb_emu_ops(const struct gb_emu_config *given)
+{
+    pthread_mutex_lock(&lock);
+    config = *given;
+    if (!gb_fault_set(config.fault))
+        say(GB_LOG_WARN, "GEMMBLAS_FAULT=%s is not understood", config.fault);
+    config.fault = NULL; /* copied */
+    pthread_mutex_unlock(&lock);
+    return &ops;
+}
