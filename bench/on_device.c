@@ -22,6 +22,7 @@ enum {
     EMU_SETS = 2, /* enough to rotate */
     MOST_LAUNCHES = 20000,
     MODULES = 16,
+    REDUCE_BLOCKS = 1 << 16,
 };
 
 /* Device time on CUDA. The driver's events fit into event_record(), whose struct gb_event is
@@ -412,6 +413,12 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
     must(b->ops->launch(b->dev, b->stream, d->gemm, (uint32_t)gb_min(units, INT32_MAX),
                         row->threads, row->smem, &g, sizeof(g)),
          row->name);
+    if (g.splits == 1)
+        return;
+    units = gb_ceil_div(g.m * g.n * g.batch, GB_REDUCE_THREADS);
+    must(b->ops->launch(b->dev, b->stream, d->reduce, (uint32_t)gb_min(units, REDUCE_BLOCKS),
+                        GB_REDUCE_THREADS, 0, &g, sizeof(g)),
+         "the reduction");
 }
 
 /* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */
