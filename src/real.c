@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finding the real BLAS. No lock is held while the dynamic linker is asked: it has
+ * locks of its own, and a constructor that calls BLAS inside another thread's dlopen
+ * would close the circle. So threads may look for the same name at once, and publish
+ * equal answers. */
+#include "real.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "config.h"
+#include "knobs.h"
+#include "log.h"
+#include "util.h"
+
+/* What resolving a name answers. */
+struct answer {
+    void *fn;
+    enum gb_int_width width;
+    bool fixed;   /* for good, and for every caller */
+    bool several; /* other callers may get another provider */
+};
+
+enum { MEMO_WIDE = 1, MEMO_FIXED = 2, MEMO_SEVERAL = 4, MEMO_FULL = 8 };
+
+static uintptr_t address(const void *p)
+{
+    return (uintptr_t)p;
+}
+
+/* ---- memory of answers
+ * ---------------------------------------------------------------- */
+
+static bool recall(struct gb_memo *memo, struct answer *a, const void *caller,
+                   uint64_t *generation)
+{
+    unsigned seq = atomic_load_explicit(&memo->seq, memory_order_acquire);
+    unsigned flags = atomic_load_explicit(&memo->flags, memory_order_relaxed);
+    uintptr_t from = atomic_load_explicit(&memo->caller, memory_order_relaxed);
+
+    a->fn = atomic_load_explicit(&memo->fn, memory_order_relaxed);
+    *generation = atomic_load_explicit(&memo->generation, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (seq & 1 || seq != atomic_load_explicit(&memo->seq, memory_order_relaxed))
+        return false;
+    a->width = flags & MEMO_WIDE ? GB_INT64 : GB_INT32;
+    a->fixed = flags & MEMO_FIXED;
+    a->several = flags & MEMO_SEVERAL;
+    return flags & MEMO_FULL && from == address(caller);
+}
+
+/* Not remembered when somebody else is writing: the next call asks again. */
+static void remember(struct gb_memo *memo, const struct answer *a, const void *caller,
+                     uint64_t generation)
+{
+    unsigned seq = atomic_load_explicit(&memo->seq, memory_order_relaxed);
+    unsigned flags = MEMO_FULL | (a->width == GB_INT64 ? MEMO_WIDE : 0) |
+                     (a->fixed ? MEMO_FIXED : 0) | (a->several ? MEMO_SEVERAL : 0);
+
+    if (seq & 1 || !atomic_compare_exchange_strong_explicit(&memo->seq, &seq, seq + 1,
+                                                            memory_order_acquire,
+                                                            memory_order_relaxed))
+        return;
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&memo->flags, flags, memory_order_relaxed);
+    atomic_store_explicit(&memo->fn, a->fn, memory_order_relaxed);
+    atomic_store_explicit(&memo->caller, address(caller), memory_order_relaxed);
+    atomic_store_explicit(&memo->generation, generation, memory_order_relaxed);
+    atomic_store_explicit(&memo->seq, seq + 2, memory_order_release);
+}
+
+static struct gb_memo *memo_of(struct gb_memo *memo, const void *caller)
+{
+    return &memo[1 + (address(caller) >> 2) % (GB_MEMOS - 1)];
+}
+
+/* ---- objects
+ * -------------------------------------------------------------------------- */
+
+static struct link_map *object_of(const void *addr)
+{
+    struct link_map *map = NULL;
+    Dl_info info;
+
+    return dladdr1(addr, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+static struct link_map *own(void)
+{
+    static struct link_map *_Atomic map;
+    struct link_map *m = atomic_load_explicit(&map, memory_order_relaxed);
+
+    if (!m) {
+        m = object_of(&map);
+        atomic_store_explicit(&map, m, memory_order_relaxed);
+    }
+    return m;
+}
+
+/* What the dynamic section says, in addresses. */
+struct tables {
+    const ElfW(Sym) * sym;
+    const char *str;
+    const uint32_t *gnu, *sysv;
+};
+
+static struct tables tables_of(ElfW(Addr) base, const ElfW(Dyn) * ld)
+{
+    struct tables t = {0};
+
+    for (; ld->d_tag != DT_NULL; ld++) {
+        /* glibc has relocated these in place, but not in the vdso. */
+        ElfW(Addr) at = ld->d_un.d_ptr < base ? ld->d_un.d_ptr + base : ld->d_un.d_ptr;
+        const void *p = (const void *)at; /* NOLINT(performance-no-int-to-ptr) */
+
+        if (ld->d_tag == DT_SYMTAB)
+            t.sym = p;
+        else if (ld->d_tag == DT_STRTAB)
+            t.str = p;
+        else if (ld->d_tag == DT_GNU_HASH)
+            t.gnu = p;
+        else if (ld->d_tag == DT_HASH)
+            t.sysv = p;
+    }
+    return t;
+}
+
+static bool is_function(const struct tables *t, uint32_t i, const char *name)
+{
+    const ElfW(Sym) *s = &t->sym[i];
+    int type = ELF64_ST_TYPE(s->st_info);
+
+    return s->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC) &&
+           strcmp(t->str + s->st_name, name) == 0;
+}
+
+static const ElfW(Sym) * gnu_lookup(const struct tables *t, const char *name)
+{
+    uint32_t buckets = t->gnu[0], first = t->gnu[1], words = t->gnu[2],
+             shift = t->gnu[3];
+    const ElfW(Addr) *bloom = (const ElfW(Addr) *)&t->gnu[4];
+    const uint32_t *bucket = (const uint32_t *)&bloom[words];
+    const uint32_t *chain = bucket + buckets;
+    enum { BITS = 8 * sizeof(ElfW(Addr)) };
+    uint32_t h = 5381;
+    ElfW(Addr) word;
+
+    for (const char *c = name; *c; c++)
+        h = h * 33 + (unsigned char)*c;
+    word = bloom[h / BITS % words];
+    if (!(word >> h % BITS & word >> (h >> shift) % BITS & 1) || !buckets)
+        return NULL;
+    for (uint32_t i = bucket[h % buckets]; i >= first; i++) {
+        uint32_t here = chain[i - first];
+
+        if ((here | 1) == (h | 1) && is_function(t, i, name))
+            return &t->sym[i];
+        if (here & 1)
+            break;
+    }
+    return NULL;
+}
+
+static const ElfW(Sym) * sysv_lookup(const struct tables *t, const char *name)
+{
+    uint32_t buckets = t->sysv[0], h = 0;
+
+    for (const char *c = name; *c; c++) {
+        h = (h << 4) + (unsigned char)*c;
+        h = (h ^ (h >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    for (uint32_t i = t->sysv[2 + h % buckets]; i; i = t->sysv[2 + buckets + i])
+        if (is_function(t, i, name))
+            return &t->sym[i];
+    return NULL;
+}
+
+/* The object's own definition: dlsym would answer for its dependencies too, and for a
+ * program that is not position-independent it may answer a jump that leads back to us.
+ */
+static const ElfW(Sym) *
+    definition(ElfW(Addr) base, const ElfW(Dyn) * ld, const char *name)
+{
+    struct tables t = tables_of(base, ld);
+
+    if (!t.sym || !t.str)
+        return NULL;
+    return t.gnu ? gnu_lookup(&t, name) : t.sysv ? sysv_lookup(&t, name) : NULL;
+}
+
+static bool defines(const struct link_map *map, const char *name)
+{
+    return definition(map->l_addr, map->l_ld, name) != NULL;
+}
+
+/* May this object provide the name? Another copy of gemmblas may not: the two would
+ * send each other every call. */
+static bool provides(ElfW(Addr) base, const ElfW(Dyn) * ld, const struct gb_real *real)
+{
+    return (!own() || ld != own()->l_ld) && definition(base, ld, real->symbol) &&
+           (!real->also || definition(base, ld, real->also)) &&
+           !definition(base, ld, "gemmblas_version");
+}
+
+/* Opened once more so that a dlclose elsewhere does not unmap it; the caller closes it.
+ */
+static void *reopen(const struct link_map *map)
+{
+    return dlopen(map->l_name[0] ? map->l_name : NULL, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+/* A library that we forward to stays. */
+static void hold(const void *fn)
+{
+    static const void *_Atomic held[64];
+    const struct link_map *map = object_of(fn);
+    const void *none;
+    void *handle;
+
+    if (!map)
+        return;
+    for (size_t i = 0; i < GB_COUNT(held); i++)
+        if (atomic_load(&held[i]) == map)
+            return;
+    handle = reopen(map);
+    for (size_t i = 0; handle && i < GB_COUNT(held); i++) {
+        none = NULL;
+        if (atomic_compare_exchange_strong(&held[i], &none, map))
+            return;
+    }
+}
+
+/* dlsym, or NULL where the answer is no provider of the name. */
+static void *checked(void *handle, const struct gb_real *real)
+{
+    void *fn = dlsym(handle, real->symbol);
+    const struct link_map *map = fn ? object_of(fn) : NULL;
+
+    return map && provides(map->l_addr, map->l_ld, real) ? fn : NULL;
+}
+
+static void *function_in(const struct link_map *map, const char *name)
+{
+    const ElfW(Sym) *s = definition(map->l_addr, map->l_ld, name);
+    void *handle, *fn;
+
+    if (!s)
+        return NULL;
+    if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+        return (void *)(map->l_addr + s->st_value);
+    handle = reopen(map);
+    if (!handle)
+        return NULL;
+    fn = dlsym(handle, name); /* runs the indirect function's resolver */
+    dlclose(handle);
+    return fn;
+}
+
+/* The provider that an object reaches. Where that is us (it is linked with -lgemmblas,
+ * or is a libblas.so.3 that leads to us), the library behind is the one that has
+ * isamax. */
+static void *reached(void *handle, const struct gb_real *real)
+{
+    void *fn = checked(handle, real), *sibling;
+    const struct link_map *map;
+
+    if (fn)
+        return fn;
+    sibling = dlsym(handle, real->sibling);
+    map = sibling ? object_of(sibling) : NULL;
+    return map && provides(map->l_addr, map->l_ld, real)
+               ? function_in(map, real->symbol)
+               : NULL;
+}
+
+/* ---- the list of loaded objects
+ * -------------------------------------------------------- */
+
+static int add_generation(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    *(uint64_t *)arg = info->dlpi_adds + info->dlpi_subs + 1;
+    return 1;
+}
+
+/* Changes, and never returns to an old value, when an object is loaded or unloaded. */
+static uint64_t generation(void)
+{
+    uint64_t g = 0;
+
+    dl_iterate_phdr(add_generation, &g);
+    return g;
+}
+
+struct scan {
+    const struct gb_real *real;
+    int wanted, found;
+    const void *dynamic; /* of the wanted provider: an address in it */
+};
+
+static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct scan *s = arg;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+        const ElfW(Dyn) *ld = (const ElfW(Dyn) *)(info->dlpi_addr + ph->p_vaddr);
+
+        if (ph->p_type == PT_DYNAMIC && provides(info->dlpi_addr, ld, s->real) &&
+            s->found++ == s->wanted)
+            s->dynamic = ld;
+    }
+    return 0;
+}
+
+/* The i-th loaded provider in load order, and how many there are. */
+static void *loaded_provider(const struct gb_real *real, int i, int *count)
+{
+    struct scan s = {.real = real, .wanted = i};
+    const struct link_map *map;
+
+    dl_iterate_phdr(scan_object, &s);
+    *count = s.found;
+    map = s.dynamic ? object_of(s.dynamic) : NULL;
+    return map ? function_in(map, real->symbol) : NULL;
+}
+
+/* ---- integer width
+ * --------------------------------------------------------------------- */
+
+/* Length 3 to whom reads 32 bits, negative to whom reads 64: nothing to search, answer
+ * 0. */
+static enum gb_int_width probe_isamax(void *fn, bool by_value)
+{
+    static const float x[] = {1, 2, 3};
+    const int64_t n = (int64_t)0xffffffff00000003u, one = 1;
+    int64_t at;
+
+    if (by_value)
+        at = ((int64_t(*)(int64_t, const float *, int64_t))fn)(n, x, one);
+    else
+        at = ((int64_t(*)(const int64_t *, const float *, const int64_t *))fn)(&n, x,
+                                                                               &one);
+    return (int32_t)at == 0 ? GB_INT64 : GB_INT32;
+}
+
+static enum gb_int_width width_of(const struct gb_real *real, const void *fn)
+{
+    const struct link_map *map = object_of(fn);
+    void *handle = map ? reopen(map) : NULL, *probe;
+    enum gb_int_width width = GB_INT32;
+
+    if (!handle)
+        return GB_INT32;
+    if ((probe = dlsym(handle, real->sibling)))
+        width = probe_isamax(probe, strncmp(real->sibling, "cblas_", 6) == 0);
+    else if ((probe = dlsym(handle, "isamax_")))
+        width = probe_isamax(probe, false);
+    else if ((probe = dlsym(handle, "openblas_get_config")) &&
+             strstr(((const char *(*)(void))probe)(), "USE64BITINT"))
+        width = GB_INT64;
+    dlclose(handle);
+    return width;
+}
+
+/* ---- the choices, in order
+ * ------------------------------------------------------------- */
+
+/* Opened once; *tried says that a NULL is final. No DEEPBIND: it breaks sanitizers and
+ * malloc replacements. */
+static void *open_once(const char *path, void *_Atomic *slot, atomic_bool *tried)
+{
+    void *handle = atomic_load(slot);
+
+    if (handle || atomic_load(tried))
+        return handle;
+    handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    atomic_store(slot, handle);
+    atomic_store(tried, true);
+    return handle;
+}
+
+static void *from_user(struct gb_real *real)
+{
+    static void *_Atomic slot;
+    static atomic_bool tried, told;
+    const char *path = gb_knobs()->library;
+    void *handle, *fn;
+
+    if (!path[0])
+        return NULL;
+    handle = open_once(path, &slot, &tried);
+    fn = handle ? reached(handle, real) : NULL;
+    if (!handle && !atomic_exchange(&told, true))
+        gb_warn("GEMMBLAS_LIBRARY=%s cannot be opened; the next choice is used", path);
+    if (handle && !fn && !atomic_exchange(&real->reported, true))
+        gb_warn("GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
+                path, real->symbol);
+    return fn;
+}
+
+static void *from_fallback(const struct gb_real *real)
+{
+    static const char *const path[] = {GB_OPENBLAS_SONAME, "libopenblas.so.0",
+                                       "libblas.so.3"};
+    static void *_Atomic slot[GB_COUNT(path)];
+    static atomic_bool tried[GB_COUNT(path)];
+
+    for (size_t i = 0; i < GB_COUNT(path); i++) {
+        void *handle = open_once(path[i], &slot[i], &tried[i]);
+        void *sibling = handle ? dlsym(handle, "isamax_") : NULL;
+
+        /* The first that is a BLAS: opening a second one for a name that the first
+         * lacks would only add threads. */
+        if (sibling)
+            return reached(handle, real);
+    }
+    return NULL;
+}
+
+/* Are we in the scope that everybody searches first? Then what follows us there is what
+ * any caller would have got. */
+static bool in_global_scope(const struct gb_real *real)
+{
+    void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD), *fn;
+
+    if (!program)
+        return false;
+    fn = dlsym(program, real->symbol);
+    dlclose(program);
+    return fn && object_of(fn) == own();
+}
+
+static void *of_caller(const struct gb_real *real, const void *caller)
+{
+    /* The byte before: a call may be the last instruction of its function. */
+    const struct link_map *map = caller ? object_of((const char *)caller - 1) : NULL;
+    void *handle = map ? reopen(map) : NULL, *fn;
+
+    if (!handle)
+        return NULL;
+    fn = reached(handle, real);
+    dlclose(handle);
+    return fn;
+}
+
+/* Several have the name, and the caller's own libraries do not say which: 32-bit
+ * integers are what a plain name promises. */
+static void *first_narrow(const struct gb_real *real, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int n;
+        void *fn = loaded_provider(real, i, &n);
+
+        if (fn && width_of(real, fn) == GB_INT32)
+            return fn;
+    }
+    return loaded_provider(real, 0, &count);
+}
+
+static struct answer resolve(struct gb_real *real, const void *caller)
+{
+    struct answer a = {.width = real->width};
+    int count;
+
+    if ((a.fn = from_user(real))) {
+        a.fixed = true;
+    } else if ((a.fn = checked(RTLD_NEXT, real)) &&
+               (!real->plain || in_global_scope(real))) {
+        a.fixed = true;
+    } else if ((a.fn = loaded_provider(real, 0, &count))) {
+        a.fixed = !real->plain;
+        a.several = real->plain && count > 1;
+        if (a.several) {
+            void *fn = of_caller(real, caller);
+
+            a.fn = fn ? fn : first_narrow(real, count);
+        }
+    } else if (!real->loaded_only && (a.fn = from_fallback(real))) {
+        a.fixed = !real->plain;
+    }
+    if (a.fn) {
+        hold(a.fn);
+        if (real->plain)
+            a.width = width_of(real, a.fn);
+    }
+    dlerror();
+    return a;
+}
+
+static struct answer find(struct gb_real *real, const void *caller)
+{
+    struct gb_memo *mine = memo_of(real->memo, caller);
+    uint64_t now, then;
+    struct answer a;
+    int saved;
+
+    if (recall(&real->memo[0], &a, NULL, &then) && a.fixed)
+        return a;
+    now = generation();
+    if (recall(&real->memo[0], &a, NULL, &then) && then == now &&
+        (!a.several || (recall(mine, &a, caller, &then) && then == now)))
+        return a;
+    saved = errno;
+    a = resolve(real, caller);
+    remember(&real->memo[0], &a, NULL, now);
+    if (a.several)
+        remember(mine, &a, caller, now);
+    /* Without a slow path there is no entry that jumps. */
+    if (a.fixed && real->slow && !gb_knobs()->serialize_cpu)
+        atomic_store_explicit(&real->fast, a.fn, memory_order_release);
+    errno = saved;
+    return a;
+}
+
+struct gb_provider gb_real_find(struct gb_real *real, const void *caller)
+{
+    struct answer a = find(real, caller);
+
+    if (!a.fn && real->alias)
+        return gb_real_find(real->alias, caller);
+    if (!a.fn && !atomic_exchange(&real->reported, true))
+        gb_info("no BLAS here has %s: the portable routine serves", real->symbol);
+    return (struct gb_provider){a.fn, a.width};
+}
+
+void *gb_real_foreign(struct gb_real *real, struct gb_memo *memo, const void *caller,
+                      bool *fixed)
+{
+    /* Of any kind: the name alone. */
+    const struct gb_real anybody = {.symbol = real->symbol, .sibling = real->sibling};
+    struct gb_memo *mine = memo_of(memo, caller);
+    uint64_t now = generation(), then;
+    struct answer a = {0};
+    int saved = errno;
+
+    *fixed = false;
+    if (recall(mine, &a, caller, &then) && then == now)
+        return a.fn;
+    a = (struct answer){.fn = checked(RTLD_NEXT, &anybody)};
+    *fixed = a.fn && in_global_scope(&anybody);
+    if (*fixed)
+        hold(a.fn);
+    else
+        a.fn = of_caller(&anybody, caller);
+    if (a.fn) {
+        const struct link_map *map = object_of(a.fn);
+
+        if (map && defines(map, real->also))
+            a.fn = NULL;
+    }
+    if (!*fixed)
+        remember(mine, &a, caller, now);
+    dlerror();
+    errno = saved;
+    return a.fn;
+}
+
+/* ---- for our own work
+ * ------------------------------------------------------------------ */
+
+struct gb_provider gb_real_any(const char *base, const char **symbol)
+{
+#define LOADED(name, isamax, bits, is_plain)                                           \
+    {                                                                                  \
+        .symbol = name, .sibling = isamax, .width = bits, .plain = is_plain,           \
+        .loaded_only = true                                                            \
+    }
+#define ANY(t)                                                                         \
+    {                                                                                  \
+        t "gemm",                                                                      \
+        {                                                                              \
+            LOADED(t "gemm_", "isamax_", GB_INT32, true),                              \
+                LOADED(t "gemm_64_", "isamax_64_", GB_INT64, false),                   \
+                LOADED("scipy_" t "gemm_", "scipy_isamax_", GB_INT32, false),          \
+                LOADED("scipy_" t "gemm_64_", "scipy_isamax_64_", GB_INT64, false),    \
+            {                                                                          \
+                .symbol = t "gemm_", .sibling = "isamax_", .width = GB_INT32,          \
+                .plain = true                                                          \
+            }                                                                          \
+        }                                                                              \
+    }
+    static struct {
+        const char *base;
+        struct gb_real real[5];
+    } any[] = {ANY("s"), ANY("d"), ANY("c"), ANY("z")};
+#undef ANY
+#undef LOADED
+
+    for (size_t i = 0; i < GB_COUNT(any); i++) {
+        if (strcmp(any[i].base, base) != 0)
+            continue;
+        for (size_t j = 0; j < GB_COUNT(any[i].real); j++) {
+            struct answer a = find(&any[i].real[j], NULL);
+
+            if (!a.fn)
+                continue;
+            if (symbol)
+                *symbol = any[i].real[j].symbol;
+            return (struct gb_provider){a.fn, a.width};
+        }
+    }
+    return (struct gb_provider){0};
+}
+
+static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+bool gb_real_lock(void)
+{
+    return gb_knobs()->serialize_cpu && pthread_mutex_lock(&one_at_a_time) == 0;
+}
+
+void gb_real_unlock(void)
+{
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
+static void *handler(const char *name)
+{
+    void *fn = dlsym(RTLD_DEFAULT, name);
+    const struct link_map *map = fn ? object_of(fn) : NULL;
+
+    dlerror();
+    if (!map || map == own() || !defines(map, name) || defines(map, "dgemm_") ||
+        defines(map, "cblas_dgemm") || defines(map, "dgetrf_"))
+        return NULL;
+    return fn;
+}
+
+void *gb_real_xerbla(void)
+{
+    return handler("xerbla_");
+}
+
+void *gb_real_cblas_xerbla(void)
+{
+    return handler("cblas_xerbla");
+}
+
+const char *gb_real_path(const void *addr)
+{
+    Dl_info info;
+
+    return addr && dladdr(addr, &info) && info.dli_fname ? info.dli_fname : "";
+}
