@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Child processes with captured output and a time limit. */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int child_wait(int pid, double limit_seconds)
+{
+    double end = now() + limit_seconds;
+    int status;
+
+    for (;;) {
+        pid_t got = waitpid(pid, &status, WNOHANG);
+
+        if (got == pid)
+            return exit_status(status);
+        if (got < 0 && errno != EINTR)
+            bail("waitpid: %s", strerror(errno));
+        if (now() > end)
+            break;
+        usleep(2000);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+}
+
+static void change_environment(const char *const *changes)
+{
+    for (; changes && *changes; changes++) {
+        const char *equals = strchr(*changes, '=');
+        char name[64];
+
+        if (!equals) {
+            unsetenv(*changes);
+            continue;
+        }
+        memcpy(name, *changes, (size_t)(equals - *changes));
+        name[equals - *changes] = '\0';
+        setenv(name, equals + 1, 1);
+    }
+}
+
+/* Read what there is from fd into a string that stays terminated; false at its end. */
+static bool drain(int fd, char *text, size_t len)
+{
+    size_t used = strlen(text);
+    char spill[512];
+    bool fits = used < len - 1;
+    ssize_t n = read(fd, fits ? text + used : spill, fits ? len - 1 - used : sizeof spill);
+
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN;
+    if (fits)
+        text[used + (size_t)n] = '\0';
+    return n > 0;
+}
+
+static void start(const char *path, const char *const *argv, const char *const *changes,
+                  const int out[2], const int err[2])
+{
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    close(out[0]);
+    close(out[1]);
+    close(err[0]);
+    close(err[1]);
+    change_environment(changes);
+    execvp(path, (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static void run(struct child *c, const char *path, const char *const *argv,
+                const char *const *changes, double limit_seconds)
+{
+    double begin = now();
+    int out[2], err[2];
+    pid_t pid;
+
+    *c = (struct child){.timed_out = false};
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
+        bail("pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid < 0)
+        bail("fork: %s", strerror(errno));
+    if (pid == 0)
+        start(path, argv, changes, out, err);
+    close(out[1]);
+    close(err[1]);
+    for (bool out_open = true, err_open = true; out_open || err_open;) {
+        struct pollfd fds[2] = {{.fd = out_open ? out[0] : -1, .events = POLLIN},
+                                {.fd = err_open ? err[0] : -1, .events = POLLIN}};
+        double left = begin + limit_seconds - now();
+
+        if (left <= 0) {
+            c->timed_out = true;
+            kill(pid, SIGKILL);
+            break;
+        }
+        if (poll(fds, 2, (int)(1000 * left) + 1) <= 0)
+            continue;
+        if (fds[0].revents)
+            out_open = drain(out[0], c->out, sizeof c->out);
+        if (fds[1].revents)
+            err_open = drain(err[0], c->err, sizeof c->err);
+    }
+    close(out[0]);
+    close(err[0]);
+    c->status = child_wait(pid, c->timed_out ? 10 : begin + limit_seconds - now() + 1);
+    if (c->timed_out)
+        c->status = -1;
+    c->timed_out = c->status == -1;
+    c->seconds = now() - begin;
+}
+
+void child_run(struct child *c, const char *mode, const char *const *changes,
+               double limit_seconds)
+{
+    const char *argv[] = {"/proc/self/exe", mode, NULL};
+
+    run(c, "/proc/self/exe", argv, changes, limit_seconds);
+}
+
+void child_exec(struct child *c, const char *const *argv, const char *const *changes,
+                double limit_seconds)
+{
+    run(c, argv[0], argv, changes, limit_seconds);
+}
+
+bool child_passed(const struct child *c)
+{
+    if (!c->timed_out && c->status == 0)
+        return true;
+    diag("%s %d after %.1f s", c->timed_out ? "timed out" : "status", c->status, c->seconds);
+    if (*c->out)
+        diag("stdout: %s", c->out);
+    if (*c->err)
+        diag("stderr: %s", c->err);
+    return false;
+}
