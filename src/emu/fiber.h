@@ -27,6 +27,16 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
                  uint32_t smem_bytes, const void *args, size_t args_bytes, uint32_t seed,
                  char *error, size_t error_bytes);
 
+/* What the host back end of seam.h asks, legal only inside gb_fiber_run: indices, the barrier
+ * (its line tells barriers apart: all threads must meet at the same one), the block's one
+ * static object and its dynamic shared memory. */
+uint32_t gb_fiber_thread(void);
+uint32_t gb_fiber_block(void);
+uint32_t gb_fiber_grid(void);
+void gb_fiber_sync(int line);
+void *gb_fiber_shared(size_t bytes);
+void *gb_fiber_shared_dynamic(void);
+
 #ifdef __cplusplus
 }
 #endif

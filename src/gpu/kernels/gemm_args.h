@@ -20,7 +20,8 @@
  * Work units of a launch: tiles(m) x tiles(n) x splits touched x batch.
  *
  * The reduce kernel reads partial, sums the splits in ascending order and applies
- * C := alpha*sum + beta*C. */
+ * C := alpha*sum + beta*C. It is launched with GB_REDUCE_THREADS threads and any grid; the
+ * GEMM kernels likewise run right with any grid, blocks taking units in turn. */
 #ifndef GB_GEMM_ARGS_H
 #define GB_GEMM_ARGS_H
 
@@ -34,6 +35,8 @@ enum gb_gemm_flags {
     GB_G_UPPER = 1u << 4,     /* only i + row0 <= j + col0 is computed and written */
     GB_G_LOWER = 1u << 5      /* only i + row0 >= j + col0 */
 };
+
+enum { GB_REDUCE_THREADS = 256 };
 
 struct gb_gemm_args {
     uint64_t a, b, c;  /* device addresses */

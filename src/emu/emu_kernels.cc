@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernels of the emulated device for any machine of this architecture, and the choice
+ * between them and those for fused multiply-add instructions. */
+#define EMU_TABLE gb_emu_kernels_any
+#include "emu_kernels.inc"
+
+#include <string.h>
+
+static const struct gb_emu_kernel *kernel_table(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return gb_emu_kernels_fma;
+#endif
+    return gb_emu_kernels_any;
+}
+
+extern "C" const struct gb_emu_kernel *gb_emu_kernel_find(const char *family,
+                                                          const char *symbol)
+{
+    for (const struct gb_emu_kernel *k = kernel_table(); k->symbol; k++)
+        if (strcmp(k->family, family) == 0 && strcmp(k->symbol, symbol) == 0)
+            return k;
+    return NULL;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* C := alpha * sum + beta * C for one element, in a fixed order of fused operations, so that
+ * host and device agree in every bit. Written in the accumulator's type. */
+#ifndef GB_EPILOGUE_H
+#define GB_EPILOGUE_H
+
+#include <stdbool.h>
+
+#include "hostdev.h"
+
+/* The accumulators of the complex types. */
+struct gb_c32 {
+    float re, im;
+};
+struct gb_c64 {
+    double re, im;
+};
+
+GB_HD float gb_fma_f32(float x, float y, float z)
+{
+    return __builtin_fmaf(x, y, z);
+}
+
+GB_HD double gb_fma_f64(double x, double y, double z)
+{
+    return __builtin_fma(x, y, z);
+}
+
+/* alpha == 0 drops the sum whatever it holds; beta == 0 is the caller's business: it passes
+ * old only when C may be read. */
+#define GB_EPILOGUE_REAL(t, real)                                                           \
+    GB_HD real gb_scale_##t(real alpha, real sum)                                           \
+    {                                                                                       \
+        return alpha == 0 ? (real)0 : alpha * sum;                                          \
+    }                                                                                       \
+    GB_HD real gb_scale_add_##t(real alpha, real sum, real beta, real old)                  \
+    {                                                                                       \
+        real scaled = beta * old;                                                           \
+                                                                                            \
+        return alpha == 0 ? scaled : gb_fma_##t(alpha, sum, scaled);                        \
+    }
+
+GB_EPILOGUE_REAL(f32, float)
+GB_EPILOGUE_REAL(f64, double)
+
+/* A real factor multiplies componentwise, so that an infinity of one component does not
+ * become a NaN of the other. */
+#define GB_EPILOGUE_COMPLEX(t, r, real)                                                     \
+    GB_HD struct gb_##t gb_scale_##t(struct gb_##t alpha, struct gb_##t x)                  \
+    {                                                                                       \
+        struct gb_##t y;                                                                    \
+                                                                                            \
+        y.re = alpha.re * x.re;                                                             \
+        y.im = alpha.re * x.im;                                                             \
+        if (alpha.im != 0) {                                                                \
+            y.re = gb_fma_##r(-alpha.im, x.im, y.re);                                       \
+            y.im = gb_fma_##r(alpha.im, x.re, y.im);                                        \
+        } else if (alpha.re == 0) {                                                         \
+            y.re = 0;                                                                       \
+            y.im = 0;                                                                       \
+        }                                                                                   \
+        return y;                                                                           \
+    }                                                                                       \
+    GB_HD struct gb_##t gb_scale_add_##t(struct gb_##t alpha, struct gb_##t sum,            \
+                                         struct gb_##t beta, struct gb_##t old)             \
+    {                                                                                       \
+        struct gb_##t y = old;                                                              \
+                                                                                            \
+        if (beta.re != 1 || beta.im != 0) {                                                 \
+            y.re = beta.re * old.re;                                                        \
+            y.im = beta.re * old.im;                                                        \
+            if (beta.im != 0) {                                                             \
+                y.re = gb_fma_##r(-beta.im, old.im, y.re);                                  \
+                y.im = gb_fma_##r(beta.im, old.re, y.im);                                   \
+            }                                                                               \
+        }                                                                                   \
+        if (alpha.re != 0 || alpha.im != 0) {                                               \
+            y.re = gb_fma_##r(alpha.re, sum.re, y.re);                                      \
+            y.im = gb_fma_##r(alpha.re, sum.im, y.im);                                      \
+            if (alpha.im != 0) {                                                            \
+                y.re = gb_fma_##r(-alpha.im, sum.im, y.re);                                 \
+                y.im = gb_fma_##r(alpha.im, sum.re, y.im);                                  \
+            }                                                                               \
+        }                                                                                   \
+        return y;                                                                           \
+    }
+
+GB_EPILOGUE_COMPLEX(c32, f32, float)
+GB_EPILOGUE_COMPLEX(c64, f64, double)
+
+#endif

@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_simt, the reference GEMM: every type, every architecture, ordinary multiply-adds.
+ * What a launch computes is defined in gemm_args.h.
+ *
+ * A block computes one tile of C at a time. Tiles of A and B go through two shared-memory
+ * buffers: while one is consumed the other is filled (asynchronously where the device can,
+ * through registers for 16-bit types, which are widened on the way), one barrier per step of
+ * k. Each element of C is one chain of fused multiply-adds in ascending k; the last step runs
+ * only over the k that exist, so the bits do not depend on where launches cut k. */
+#ifndef GB_GEMM_SIMT_H
+#define GB_GEMM_SIMT_H
+
+#include "seam.h"
+
+/* ---- arithmetic of the accumulator types ---- */
+
+GB_INLINE void gb_mad(float &sum, float a, float b)
+{
+    sum = gb_fma_f32(a, b, sum);
+}
+
+GB_INLINE void gb_mad(double &sum, double a, double b)
+{
+    sum = gb_fma_f64(a, b, sum);
+}
+
+GB_INLINE void gb_mad(gb_c32 &sum, gb_c32 a, gb_c32 b)
+{
+    sum.re = gb_fma_f32(a.re, b.re, sum.re);
+    sum.im = gb_fma_f32(a.re, b.im, sum.im);
+    sum.re = gb_fma_f32(-a.im, b.im, sum.re);
+    sum.im = gb_fma_f32(a.im, b.re, sum.im);
+}
+
+GB_INLINE void gb_mad(gb_c64 &sum, gb_c64 a, gb_c64 b)
+{
+    sum.re = gb_fma_f64(a.re, b.re, sum.re);
+    sum.im = gb_fma_f64(a.re, b.im, sum.im);
+    sum.re = gb_fma_f64(-a.im, b.im, sum.re);
+    sum.im = gb_fma_f64(a.im, b.re, sum.im);
+}
+
+GB_INLINE float gb_plus(float x, float y)
+{
+    return x + y;
+}
+
+GB_INLINE double gb_plus(double x, double y)
+{
+    return x + y;
+}
+
+template <class T> GB_INLINE T gb_plus(T x, T y)
+{
+    return T{x.re + y.re, x.im + y.im};
+}
+
+template <class T> struct SimtMath;
+
+template <> struct SimtMath<float> {
+    static constexpr bool COMPLEX = false;
+    GB_DEVICE static float scalar(const double *s)
+    {
+        return (float)s[0];
+    }
+    GB_DEVICE static float scale(float alpha, float x)
+    {
+        return gb_scale_f32(alpha, x);
+    }
+    GB_DEVICE static float scale_add(float alpha, float x, float beta, float old)
+    {
+        return gb_scale_add_f32(alpha, x, beta, old);
+    }
+    GB_DEVICE static float conj_if(bool, float x)
+    {
+        return x;
+    }
+};
+
+template <> struct SimtMath<double> {
+    static constexpr bool COMPLEX = false;
+    GB_DEVICE static double scalar(const double *s)
+    {
+        return s[0];
+    }
+    GB_DEVICE static double scale(double alpha, double x)
+    {
+        return gb_scale_f64(alpha, x);
+    }
+    GB_DEVICE static double scale_add(double alpha, double x, double beta, double old)
+    {
+        return gb_scale_add_f64(alpha, x, beta, old);
+    }
+    GB_DEVICE static double conj_if(bool, double x)
+    {
+        return x;
+    }
+};
+
+template <> struct SimtMath<gb_c32> {
+    static constexpr bool COMPLEX = true;
+    GB_DEVICE static gb_c32 scalar(const double *s)
+    {
+        return gb_c32{(float)s[0], (float)s[1]};
+    }
+    GB_DEVICE static gb_c32 scale(gb_c32 alpha, gb_c32 x)
+    {
+        return gb_scale_c32(alpha, x);
+    }
+    GB_DEVICE static gb_c32 scale_add(gb_c32 alpha, gb_c32 x, gb_c32 beta, gb_c32 old)
+    {
+        return gb_scale_add_c32(alpha, x, beta, old);
+    }
+    GB_DEVICE static gb_c32 conj_if(bool conj, gb_c32 x)
+    {
+        return gb_c32{x.re, conj ? -x.im : x.im};
+    }
+};
+
+template <> struct SimtMath<gb_c64> {
+    static constexpr bool COMPLEX = true;
+    GB_DEVICE static gb_c64 scalar(const double *s)
+    {
+        return gb_c64{s[0], s[1]};
+    }
+    GB_DEVICE static gb_c64 scale(gb_c64 alpha, gb_c64 x)
+    {
+        return gb_scale_c64(alpha, x);
+    }
+    GB_DEVICE static gb_c64 scale_add(gb_c64 alpha, gb_c64 x, gb_c64 beta, gb_c64 old)
+    {
+        return gb_scale_add_c64(alpha, x, beta, old);
+    }
+    GB_DEVICE static gb_c64 conj_if(bool conj, gb_c64 x)
+    {
+        return gb_c64{x.re, conj ? -x.im : x.im};
+    }
+};
+
+/* ---- storage types against accumulator types ---- */
+
+template <class S, class T> GB_INLINE void gb_widen(S x, T &y)
+{
+    if constexpr (sizeof(S) == sizeof(T))
+        y = x;
+    else
+        y = gb_to_f32(x);
+}
+
+template <class T, class S> GB_INLINE void gb_narrow(T x, S &y)
+{
+    if constexpr (sizeof(S) == sizeof(T))
+        y = x;
+    else
+        gb_from_f32(x, y);
+}
+
+/* ---- shapes ---- */
+
+/* In: type of A and B. Out: of C. Acc: of the sums. PER_*: elements of C of one thread. */
+template <class In_, class Out_, class Acc_, int M_, int N_, int K_, int PER_M_, int PER_N_>
+struct SimtTile {
+    typedef In_ In;
+    typedef Out_ Out;
+    typedef Acc_ Acc;
+    static constexpr int M = M_, N = N_, K = K_, PER_M = PER_M_, PER_N = PER_N_;
+    static constexpr int WARPS_M = M / (GB_LANES_M * PER_M);
+    static constexpr int WARPS_N = N / (GB_LANES_N * PER_N);
+    static constexpr int THREADS = GB_LANES * WARPS_M * WARPS_N;
+    static constexpr int V = 16 / (int)sizeof(Acc); /* elements of a 128-bit shared load */
+    static constexpr int PITCH_M = M + V, PITCH_N = N + V;
+
+    static_assert(WARPS_M * GB_LANES_M * PER_M == M, "warps tile m");
+    static_assert(WARPS_N * GB_LANES_N * PER_N == N, "warps tile n");
+    static_assert(PER_M % V == 0 && PER_N % V == 0, "threads own whole vectors");
+    static_assert(K % 8 == 0 && (sizeof(In) > 2 || K >= 16), "a step of k");
+    static_assert(PITCH_M * sizeof(Acc) % 16 == 0 && PITCH_N * sizeof(Acc) % 16 == 0,
+                  "rows of shared memory are aligned to 128 bits");
+    static_assert(2 * K * (PITCH_M + PITCH_N) * sizeof(Acc) <= 48 * 1024, "static memory");
+};
+
+template <class Tile> struct alignas(16) SimtShared {
+    typename Tile::Acc a[2][Tile::K * Tile::PITCH_M];
+    typename Tile::Acc b[2][Tile::K * Tile::PITCH_N];
+};
+
+/* ---- loading ---- */
+
+/* Where a thread's elements (VECTOR: vectors of elements) of one tile lie: its first place,
+ * and constant steps from turn to turn. */
+template <int VEC, int TILE, int TILE_K, int THREADS, bool ACROSS, bool VECTOR> struct SimtWalk {
+    static constexpr int UNITS = TILE * TILE_K / (VECTOR ? VEC : 1);
+    static constexpr int TURNS = (UNITS + THREADS - 1) / THREADS;
+    static constexpr int ROW_STEP = !ACROSS ? 0 : VECTOR ? THREADS * VEC / TILE_K : THREADS / 8;
+    static constexpr int ROW_TURNS = !ACROSS ? 1 : VECTOR ? TURNS : TILE / ROW_STEP;
+    static constexpr int K_STEP = !ACROSS ? THREADS * (VECTOR ? VEC : 1) / TILE : 8;
+
+    static_assert(ACROSS || K_STEP * TILE == THREADS * (VECTOR ? VEC : 1), "whole rows of k");
+    static_assert(!ACROSS || VECTOR || ROW_TURNS * ROW_STEP == TILE, "whole columns");
+
+    GB_DEVICE static gb_place first(int thread)
+    {
+        if (ACROSS)
+            return VECTOR ? gb_load_across_vec(thread, TILE_K, VEC)
+                          : gb_load_across(thread, TILE);
+        return gb_load_along(thread, TILE, VECTOR ? VEC : 1);
+    }
+
+    GB_DEVICE static constexpr int row(int turn)
+    {
+        return turn % ROW_TURNS * ROW_STEP;
+    }
+
+    GB_DEVICE static constexpr int k(int turn)
+    {
+        return turn / ROW_TURNS * K_STEP;
+    }
+};
+
+/* Brings successive tiles of one operand into shared memory. ACROSS: its unit stride runs
+ * along k, so it is transposed on the way. A step is fetch(), then, after the other buffer
+ * has been consumed, commit(). */
+template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> struct SimtLoader {
+    static constexpr bool DIRECT = sizeof(S) == sizeof(T); /* no conversion: copy async */
+    static constexpr int VEC = 16 / (int)sizeof(S);
+    static constexpr int PITCH = TILE + 16 / (int)sizeof(T);
+    /* a transposing asynchronous copy moves single elements */
+    static constexpr bool VECTORS = VEC > 1 && !(DIRECT && ACROSS);
+    typedef SimtWalk<VEC, TILE, TILE_K, THREADS, ACROSS, false> Singles;
+    typedef SimtWalk<VEC, TILE, TILE_K, THREADS, ACROSS, VECTORS> Vectors;
+    static constexpr int HELD_V = Vectors::TURNS * VEC;
+    static constexpr int HELD = DIRECT ? 1 : HELD_V > Singles::TURNS ? HELD_V : Singles::TURNS;
+
+    const S *from;    /* this thread's first element of the next tile */
+    int64_t stride;   /* of the direction that is not the unit one */
+    int first_k;      /* in the tile */
+    int rows;         /* that exist from this thread's first row on */
+    int to;           /* its first place in shared memory */
+    bool vec;         /* 128-bit loads are legal */
+    S held[HELD];
+
+    /* base: element (0, 0) of the first tile; whole: all of it is aligned to 16 bytes */
+    GB_DEVICE void init(const S *base, int64_t rows_left, int64_t stride_, bool whole)
+    {
+        gb_place p;
+
+        vec = VECTORS && whole;
+        p = vec ? Vectors::first(gb_thread()) : Singles::first(gb_thread());
+        stride = stride_;
+        from = base + (ACROSS ? p.row * stride + p.k : p.k * stride + p.row);
+        first_k = p.k;
+        rows = (int)gb_tile_min(rows_left, TILE) - p.row;
+        to = p.k * PITCH + p.row;
+    }
+
+    GB_DEVICE void fetch(T *tile, int64_t left)
+    {
+        const int k_left = (int)gb_tile_min(left, TILE_K) - first_k;
+
+        if (vec)
+            walk<Vectors, VECTORS>(tile + to, k_left);
+        else
+            walk<Singles, false>(tile + to, k_left);
+        from += ACROSS ? TILE_K : TILE_K * stride;
+    }
+
+    template <class Walk, bool VECTOR> GB_DEVICE void walk(T *at, int k_left)
+    {
+        const S *column = from;
+
+        GB_UNROLL
+        for (int t = 0; t < Walk::TURNS; t += Walk::ROW_TURNS) {
+            const S *p = column;
+
+            GB_UNROLL
+            for (int u = t; u < t + Walk::ROW_TURNS; u++) {
+                /* what exists of the vector (or element) here, in elements */
+                int across = ACROSS ? rows - Walk::row(u) : k_left - Walk::k(u);
+                int along = ACROSS ? k_left - Walk::k(u) : rows - Walk::row(u);
+                int most = VECTOR ? VEC : 1;
+                int exist = across <= 0 || along <= 0 ? 0 : along < most ? along : most;
+
+                if constexpr (DIRECT)
+                    gb_copy_async<(VECTOR ? VEC : 1) * sizeof(S)>(
+                        at + Walk::k(u) * PITCH + Walk::row(u), p, exist * (int)sizeof(S));
+                else
+                    hold<VECTOR>(u, p, in_turn<Walk>(u) ? exist : 0);
+                p += Walk::ROW_STEP * stride;
+            }
+            column += ACROSS ? Walk::K_STEP : Walk::K_STEP * stride;
+        }
+    }
+
+    /* The last turn may have work for some threads only. */
+    template <class Walk> GB_DEVICE static bool in_turn(int turn)
+    {
+        return Walk::UNITS % THREADS == 0 || gb_thread() + turn * THREADS < Walk::UNITS;
+    }
+
+    template <bool VECTOR> GB_DEVICE void hold(int turn, const S *p, int exist)
+    {
+        if constexpr (!VECTOR) {
+            held[turn] = exist ? *p : S{};
+        } else {
+            Vec<S, VEC> v = {};
+
+            if (exist == VEC) {
+                v = gb_load<S, VEC>(p);
+            } else {
+                GB_UNROLL
+                for (int e = 0; e < VEC; e++)
+                    if (e < exist)
+                        v.at[e] = p[e];
+            }
+            GB_UNROLL
+            for (int e = 0; e < VEC; e++)
+                held[turn * VEC + e] = v.at[e];
+        }
+    }
+
+    GB_DEVICE void commit(T *tile)
+    {
+        if constexpr (!DIRECT) {
+            if (vec) {
+                GB_UNROLL
+                for (int t = 0; t < Vectors::TURNS; t++) {
+                    T *at = tile + to + Vectors::k(t) * PITCH + Vectors::row(t);
+
+                    if (!in_turn<Vectors>(t))
+                        break;
+                    GB_UNROLL
+                    for (int e = 0; e < VEC; e++)
+                        gb_widen(held[t * VEC + e], at[ACROSS ? e * PITCH : e]);
+                }
+            } else {
+                GB_UNROLL
+                for (int t = 0; t < Singles::TURNS; t++)
+                    gb_widen(held[t], tile[to + Singles::k(t) * PITCH + Singles::row(t)]);
+            }
+        }
+    }
+};
+
+/* ---- one step of k ---- */
+
+/* The elements of one k that this thread needs: PER of them, V at a time. */
+template <class T, int PER, int V, int LANES> struct SimtFrag {
+    T at[PER];
+
+    GB_DEVICE void load(const T *from)
+    {
+        GB_UNROLL
+        for (int g = 0; g < PER / V; g++) {
+            Vec<T, V> v = gb_load<T, V>(from + g * LANES * V);
+
+            GB_UNROLL
+            for (int e = 0; e < V; e++)
+                at[g * V + e] = v.at[e];
+        }
+    }
+};
+
+template <class Tile> struct SimtSums {
+    typedef typename Tile::Acc T;
+    typedef SimtFrag<T, Tile::PER_M, Tile::V, GB_LANES_M> FragA;
+    typedef SimtFrag<T, Tile::PER_N, Tile::V, GB_LANES_N> FragB;
+
+    T at[Tile::PER_N][Tile::PER_M];
+
+    GB_DEVICE void rank1(const FragA &a, const FragB &b)
+    {
+        GB_UNROLL
+        for (int c = 0; c < Tile::PER_N; c++) {
+            GB_UNROLL
+            for (int r = 0; r < Tile::PER_M; r++)
+                gb_mad(at[c][r], a.at[r], b.at[c]);
+        }
+    }
+
+    /* flip: conjugate B's elements */
+    GB_DEVICE static void load(FragA &a, FragB &b, const T *from_a, const T *from_b, int k,
+                               bool flip)
+    {
+        a.load(from_a + k * Tile::PITCH_M);
+        b.load(from_b + k * Tile::PITCH_N);
+        if constexpr (SimtMath<T>::COMPLEX) {
+            GB_UNROLL
+            for (int c = 0; c < Tile::PER_N; c++)
+                b.at[c] = SimtMath<T>::conj_if(flip, b.at[c]);
+        }
+    }
+
+    GB_DEVICE void step(const T *from_a, const T *from_b, bool flip)
+    {
+        FragA a[2];
+        FragB b[2];
+
+        load(a[0], b[0], from_a, from_b, 0, flip);
+        GB_UNROLL
+        for (int k = 0; k < Tile::K; k++) {
+            if (k + 1 < Tile::K)
+                load(a[(k + 1) & 1], b[(k + 1) & 1], from_a, from_b, k + 1, flip);
+            rank1(a[k & 1], b[k & 1]);
+        }
+    }
+
+    GB_DEVICE void step_tail(const T *from_a, const T *from_b, int count, bool flip)
+    {
+        GB_NO_UNROLL
+        for (int k = 0; k < count; k++) {
+            FragA a;
+            FragB b;
+
+            load(a, b, from_a, from_b, k, flip);
+            rank1(a, b);
+        }
+    }
+};
+
+/* ---- a tile of C ---- */
+
+/* Which elements of its tile a thread owns and may touch, in the tile's own coordinates. */
+template <class Tile> struct SimtOutput {
+    typedef typename Tile::Acc T;
+    typedef typename Tile::Out Out;
+    typedef SimtMath<T> Math;
+
+    const gb_gemm_args &g;
+    int64_t i, j;   /* this thread's first element in C */
+    int rows, cols; /* that exist from there on */
+    int above;      /* of the first element over the diagonal, clamped to what matters */
+    bool whole;     /* no element of the tile lies in the other triangle */
+
+    GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile) : g(args)
+    {
+        const int row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
+        const int col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
+        const int64_t i0 = tile.i * Tile::M, j0 = tile.j * Tile::N;
+        const int64_t reach = Tile::M + Tile::N;
+        const int corner = (int)gb_tile_clamp(j0 + g.col0 - i0 - g.row0, -reach, reach);
+
+        i = i0 + row;
+        j = j0 + col;
+        rows = (int)gb_tile_min(g.m - i0, Tile::M) - row;
+        cols = (int)gb_tile_min(g.n - j0, Tile::N) - col;
+        above = corner + col - row;
+        whole = !((g.flags & GB_G_UPPER) && corner < Tile::M - 1) &&
+                !((g.flags & GB_G_LOWER) && corner > 1 - Tile::N);
+    }
+
+    /* Offsets of this thread's element r, c from its first one. */
+    GB_DEVICE static constexpr int row(int r)
+    {
+        return r / Tile::V * Tile::V * GB_LANES_M + r % Tile::V;
+    }
+
+    GB_DEVICE static constexpr int col(int c)
+    {
+        return c / Tile::V * Tile::V * GB_LANES_N + c % Tile::V;
+    }
+
+    GB_DEVICE bool wanted(int r, int c) const
+    {
+        int over = above + col(c) - row(r);
+
+        return row(r) < rows && !((g.flags & GB_G_UPPER) && over < 0) &&
+               !((g.flags & GB_G_LOWER) && over > 0);
+    }
+
+    /* flip: the sums are held conjugated */
+    GB_DEVICE void start(SimtSums<Tile> &sums, const T *partial, bool flip) const
+    {
+        GB_UNROLL
+        for (int c = 0; c < Tile::PER_N; c++) {
+            const T *at = partial + i + (j + col(c)) * g.m;
+
+            GB_UNROLL
+            for (int r = 0; r < Tile::PER_M; r++)
+                if (col(c) < cols && wanted(r, c))
+                    sums.at[c][r] = Math::conj_if(flip, at[row(r)]);
+        }
+    }
+
+    GB_DEVICE void keep(const SimtSums<Tile> &sums, T *partial, bool flip) const
+    {
+        GB_UNROLL
+        for (int c = 0; c < Tile::PER_N; c++) {
+            T *at = partial + i + (j + col(c)) * g.m;
+
+            GB_UNROLL
+            for (int r = 0; r < Tile::PER_M; r++)
+                if (col(c) < cols && wanted(r, c))
+                    at[row(r)] = Math::conj_if(flip, sums.at[c][r]);
+        }
+    }
+
+    GB_DEVICE void finish(const SimtSums<Tile> &sums, Out *base, bool flip) const
+    {
+        constexpr int V = Tile::V;
+        const T alpha = Math::scalar(g.alpha), beta = Math::scalar(g.beta);
+        const bool read = !(g.flags & GB_G_BETA_ZERO);
+        const bool vec =
+            whole && (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
+                             (V * sizeof(Out)) ==
+                         0;
+
+        GB_UNROLL
+        for (int c = 0; c < Tile::PER_N; c++) {
+            Out *column = base + i + (j + col(c)) * g.ldc;
+
+            if (col(c) >= cols)
+                continue;
+            GB_UNROLL
+            for (int r = 0; r < Tile::PER_M; r += V) {
+                const bool full = vec && row(r) + V <= rows;
+                Out *at = column + row(r);
+                Vec<Out, V> v = {};
+
+                if (read && full) {
+                    v = gb_load<Out, V>(at);
+                } else if (read) {
+                    GB_UNROLL
+                    for (int e = 0; e < V; e++)
+                        if (wanted(r + e, c))
+                            v.at[e] = at[e];
+                }
+                GB_UNROLL
+                for (int e = 0; e < V; e++) {
+                    T x = Math::conj_if(flip, sums.at[c][r + e]);
+
+                    if (read) {
+                        T old;
+
+                        gb_widen(v.at[e], old);
+                        x = Math::scale_add(alpha, x, beta, old);
+                    } else {
+                        x = Math::scale(alpha, x);
+                    }
+                    gb_narrow(x, v.at[e]);
+                }
+                if (full) {
+                    gb_store<Out, V>(at, v);
+                } else {
+                    GB_UNROLL
+                    for (int e = 0; e < V; e++)
+                        if (wanted(r + e, c))
+                            at[e] = v.at[e];
+                }
+            }
+        }
+    }
+};
+
+/* ---- the kernel ---- */
+
+/* May vectors of 16 bytes be loaded from an operand of these strides? */
+template <class S> GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
+{
+    return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 == 0;
+}
+
+template <class Tile, bool A_ACROSS, bool B_ACROSS>
+GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
+{
+    typedef typename Tile::In In;
+    typedef typename Tile::Out Out;
+    typedef typename Tile::Acc T;
+    typedef SimtShared<Tile> Shared;
+    GB_SHARED(Shared, shared);
+    const int64_t stride_a = A_ACROSS ? g.a_m : g.a_k;
+    const int64_t stride_b = B_ACROSS ? g.b_n : g.b_k;
+    const bool whole_a = gb_simt_whole<In>(g.a, stride_a, g.a_batch);
+    const bool whole_b = gb_simt_whole<In>(g.b, stride_b, g.b_batch);
+    /* conj(a) b is computed as conj(a conj(b)): only B's elements are ever flipped, and the
+     * sums are held conjugated */
+    const bool conj_a = g.flags & GB_G_CONJ_A, conj_b = g.flags & GB_G_CONJ_B;
+    const bool last = g.flags & GB_G_EPILOGUE;
+    /* this thread's corner of the shared tiles */
+    const int row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
+    const int col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
+    gb_tile_map map;
+    int64_t units;
+
+    gb_tile_map_init(&map, &g, Tile::M, Tile::N);
+    units = gb_tile_map_units(&map);
+    for (int64_t unit = gb_block(); unit < units; unit += gb_grid()) {
+        SimtLoader<In, T, Tile::M, Tile::K, Tile::THREADS, A_ACROSS> load_a;
+        SimtLoader<In, T, Tile::N, Tile::K, Tile::THREADS, B_ACROSS> load_b;
+        SimtSums<Tile> sums = {};
+        gb_split_range range;
+        gb_tile tile;
+        int64_t left, skip;
+        int now = 0;
+
+        gb_tile_map_at(&map, unit, &tile);
+        gb_split_range_init(&range, &g, g.split0 + tile.split);
+        T *partial = reinterpret_cast<T *>(g.partial) +
+                     (tile.batch * g.splits + g.split0 + tile.split) * g.m * g.n;
+
+        left = range.end - range.begin;
+        if (last && g.alpha[0] == 0 && g.alpha[1] == 0)
+            left = 0;
+        else if (range.carry)
+            SimtOutput<Tile>(g, tile).start(sums, partial, conj_a);
+
+        if (left > 0) {
+            skip = range.begin - g.k_begin;
+            load_a.init(reinterpret_cast<const In *>(g.a) + tile.batch * g.a_batch +
+                            (A_ACROSS ? skip + tile.i * Tile::M * stride_a
+                                      : skip * stride_a + tile.i * Tile::M),
+                        g.m - tile.i * Tile::M, stride_a,
+                        whole_a && (!A_ACROSS || skip * sizeof(In) % 16 == 0));
+            load_b.init(reinterpret_cast<const In *>(g.b) + tile.batch * g.b_batch +
+                            (B_ACROSS ? skip + tile.j * Tile::N * stride_b
+                                      : skip * stride_b + tile.j * Tile::N),
+                        g.n - tile.j * Tile::N, stride_b,
+                        whole_b && (!B_ACROSS || skip * sizeof(In) % 16 == 0));
+            load_a.fetch(shared.a[0], left);
+            load_b.fetch(shared.b[0], left);
+            load_a.commit(shared.a[0]);
+            load_b.commit(shared.b[0]);
+            gb_copy_wait();
+            gb_sync();
+        }
+        for (; left >= Tile::K; left -= Tile::K, now ^= 1) {
+            const bool more = left > Tile::K;
+
+            if (more) {
+                load_a.fetch(shared.a[now ^ 1], left - Tile::K);
+                load_b.fetch(shared.b[now ^ 1], left - Tile::K);
+            }
+            sums.step(shared.a[now] + row, shared.b[now] + col, conj_a != conj_b);
+            if (more) {
+                load_a.commit(shared.a[now ^ 1]);
+                load_b.commit(shared.b[now ^ 1]);
+                gb_copy_wait();
+            }
+            gb_sync();
+        }
+        if (left > 0) {
+            sums.step_tail(shared.a[now] + row, shared.b[now] + col, (int)left,
+                           conj_a != conj_b);
+            gb_sync();
+        }
+        if (last)
+            SimtOutput<Tile>(g, tile).finish(
+                sums, reinterpret_cast<Out *>(g.c) + tile.batch * g.c_batch, conj_a);
+        else
+            SimtOutput<Tile>(g, tile).keep(sums, partial, conj_a);
+    }
+}
+
+/* Sums the splits in ascending order and applies the epilogue; one element per thread and
+ * turn, GB_REDUCE_THREADS threads per block, any grid. */
+template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
+{
+    typedef SimtMath<T> Math;
+    const T alpha = Math::scalar(g.alpha), beta = Math::scalar(g.beta);
+    const bool beta_zero = g.flags & GB_G_BETA_ZERO;
+    const int64_t size = g.m * g.n, total = size * g.batch;
+
+    for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
+         x += gb_grid() * GB_REDUCE_THREADS) {
+        const int64_t z = x / size, i = x % size % g.m, j = x % size / g.m;
+        const T *from = reinterpret_cast<const T *>(g.partial) + z * g.splits * size + x % size;
+        Out *at = reinterpret_cast<Out *>(g.c) + z * g.c_batch + i + j * g.ldc;
+        T sum, old;
+
+        if (!gb_tile_wanted(&g, i, j))
+            continue;
+        sum = from[0];
+        for (int s = 1; s < g.splits; s++)
+            sum = gb_plus(sum, from[s * size]);
+        if (beta_zero) {
+            sum = Math::scale(alpha, sum);
+        } else {
+            gb_widen(*at, old);
+            sum = Math::scale_add(alpha, sum, beta, old);
+        }
+        gb_narrow(sum, *at);
+    }
+}
+
+/* The four layouts of one row of kernels.def; BLOCKS per multiprocessor bound the registers.
+ * B's unit stride along its rows is along k. */
+#define GB_SIMT(name, blocks, ...)                                                          \
+    typedef SimtTile<__VA_ARGS__> name##_tile;                                              \
+    GB_KERNEL(gb_##name##_nn, name##_tile::THREADS, blocks, g)                              \
+    {                                                                                       \
+        gb_gemm_simt<name##_tile, false, true>(g);                                          \
+    }                                                                                       \
+    GB_KERNEL(gb_##name##_nt, name##_tile::THREADS, blocks, g)                              \
+    {                                                                                       \
+        gb_gemm_simt<name##_tile, false, false>(g);                                         \
+    }                                                                                       \
+    GB_KERNEL(gb_##name##_tn, name##_tile::THREADS, blocks, g)                              \
+    {                                                                                       \
+        gb_gemm_simt<name##_tile, true, true>(g);                                           \
+    }                                                                                       \
+    GB_KERNEL(gb_##name##_tt, name##_tile::THREADS, blocks, g)                              \
+    {                                                                                       \
+        gb_gemm_simt<name##_tile, true, false>(g);                                          \
+    }
+
+#define GB_SIMT_REDUCE(symbol, out, acc)                                                    \
+    GB_KERNEL(symbol, GB_REDUCE_THREADS, 1, g)                                              \
+    {                                                                                       \
+        gb_gemm_reduce<out, acc>(g);                                                        \
+    }
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a kernel may use, with three back ends: CUDA (nvcc), AMDGCN (clang -x hip -nogpuinc)
+ * and host fibers (any C++17 compiler). Kernels include no vendor header and call no vendor
+ * name but through this file.
+ *
+ *   GB_KERNEL(symbol, threads, blocks, args)   define a kernel; blocks: wanted per processor
+ *   GB_DEVICE, GB_INLINE, GB_UNROLL, GB_NO_UNROLL
+ *   GB_SHARED(type, name)                      a block's static shared memory: one object
+ *   GB_SHARED_DYNAMIC(type, name)              its dynamic shared memory: a pointer
+ *   gb_thread() gb_block() gb_grid()           indices; grids are folded into x
+ *   gb_sync()                                  the block's barrier
+ *   gb_copy_async<bytes>(to, from, valid)      global to shared, zero past `valid` bytes;
+ *   gb_copy_wait()                             in place for this thread after this
+ *   Vec<T, N>, gb_load, gb_store               aligned vectors
+ *   gb_f16, gb_bf16, gb_to_f32, gb_from_f32    16-bit storage; rounds to nearest even */
+#ifndef GB_SEAM_H
+#define GB_SEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "epilogue.h"
+#include "gemm_args.h"
+#include "hostdev.h"
+#include "swizzle.h"
+#include "tile_map.h"
+
+#if defined(__CUDACC__)
+#define GB_SEAM_CUDA 1
+#elif defined(__HIP__)
+#define GB_SEAM_AMDGCN 1
+#else
+#define GB_SEAM_HOST 1
+#include "fiber.h"
+#endif
+
+#if GB_SEAM_CUDA
+
+#define GB_DEVICE __device__
+#define GB_INLINE static __device__ __forceinline__
+#define GB_UNROLL _Pragma("unroll")
+#define GB_NO_UNROLL _Pragma("unroll 1")
+#define GB_SHARED(type, name) __shared__ type name
+#define GB_SHARED_DYNAMIC(type, name)                                                       \
+    extern __shared__ __align__(128) unsigned char gb_dynamic_smem[];                       \
+    type *name = reinterpret_cast<type *>(gb_dynamic_smem)
+#define GB_KERNEL(symbol, threads, blocks, args)                                            \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                           \
+        symbol(const __grid_constant__ struct gb_gemm_args args)
+
+GB_INLINE int gb_thread()
+{
+    return (int)threadIdx.x;
+}
+
+GB_INLINE int64_t gb_block()
+{
+    return blockIdx.x;
+}
+
+GB_INLINE int64_t gb_grid()
+{
+    return gridDim.x;
+}
+
+GB_INLINE void gb_sync()
+{
+    __syncthreads();
+}
+
+template <int BYTES> GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async sizes");
+    uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
+
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                     "r"(valid)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
+                     "n"(BYTES), "r"(valid)
+                     : "memory");
+}
+
+GB_INLINE void gb_copy_wait()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+#elif GB_SEAM_AMDGCN
+
+#define GB_DEVICE __attribute__((device))
+#define GB_INLINE static __attribute__((device, always_inline)) inline
+#define GB_UNROLL _Pragma("unroll")
+#define GB_NO_UNROLL _Pragma("unroll 1")
+#define GB_SHARED(type, name) static __attribute__((shared)) type name
+#define GB_SHARED_DYNAMIC(type, name)                                                       \
+    extern __attribute__((shared, aligned(128))) unsigned char gb_dynamic_smem[];           \
+    type *name = reinterpret_cast<type *>(gb_dynamic_smem)
+/* clang ignores launch_bounds for AMDGPU; this attribute sets the register limit */
+#define GB_KERNEL(symbol, threads, blocks, args)                                            \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void  \
+    symbol(const struct gb_gemm_args args)
+
+GB_INLINE int gb_thread()
+{
+    return (int)__builtin_amdgcn_workitem_id_x();
+}
+
+GB_INLINE int64_t gb_block()
+{
+    return __builtin_amdgcn_workgroup_id_x();
+}
+
+/* the dispatch packet holds the grid in work-items and the block's size */
+GB_INLINE int64_t gb_grid()
+{
+    const __attribute__((address_space(4))) char *packet =
+        (const __attribute__((address_space(4))) char *)__builtin_amdgcn_dispatch_ptr();
+    uint16_t block = *(const __attribute__((address_space(4))) uint16_t *)(packet + 4);
+    uint32_t items = *(const __attribute__((address_space(4))) uint32_t *)(packet + 12);
+
+    return items / block;
+}
+
+GB_INLINE void gb_sync()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+#else
+
+#define GB_DEVICE
+#define GB_INLINE static inline __attribute__((always_inline))
+#define GB_UNROLL
+#define GB_NO_UNROLL
+#define GB_SHARED(type, name) type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
+#define GB_SHARED_DYNAMIC(type, name)                                                       \
+    type *name = static_cast<type *>(gb_fiber_shared_dynamic())
+#define GB_KERNEL(symbol, threads, blocks, args)                                            \
+    static void symbol(const struct gb_gemm_args &args)
+
+GB_INLINE int gb_thread()
+{
+    return (int)gb_fiber_thread();
+}
+
+GB_INLINE int64_t gb_block()
+{
+    return gb_fiber_block();
+}
+
+GB_INLINE int64_t gb_grid()
+{
+    return gb_fiber_grid();
+}
+
+/* the line tells barriers apart: all threads of a block must meet at the same one */
+#define gb_sync() gb_fiber_sync(__LINE__)
+
+#endif
+
+/* Aligned as a whole, so that one instruction moves it. */
+template <class T, int N> struct alignas(sizeof(T) * N) Vec {
+    T at[N];
+};
+
+template <class T, int N> GB_INLINE Vec<T, N> gb_load(const T *from)
+{
+    return *reinterpret_cast<const Vec<T, N> *>(from);
+}
+
+template <class T, int N> GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
+{
+    *reinterpret_cast<Vec<T, N> *>(to) = v;
+}
+
+#if !GB_SEAM_CUDA
+/* Without an asynchronous copy the bytes travel through registers; the pipeline of the
+ * kernels is right either way. Words of 4 bytes: no element is smaller. */
+template <int BYTES> GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
+{
+    typedef Vec<uint32_t, BYTES / 4> Words;
+
+    if (valid == BYTES) {
+        *static_cast<Words *>(to) = *static_cast<const Words *>(from);
+        return;
+    }
+    for (int i = 0; i < BYTES / 4; i++)
+        static_cast<uint32_t *>(to)[i] =
+            4 * i < valid ? static_cast<const uint32_t *>(from)[i] : 0;
+}
+
+GB_INLINE void gb_copy_wait()
+{
+}
+#endif
+
+struct gb_f16 {
+    uint16_t bits;
+};
+struct gb_bf16 {
+    uint16_t bits;
+};
+
+GB_HD uint32_t gb_bits(float x)
+{
+    uint32_t u;
+
+    __builtin_memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+GB_HD float gb_float(uint32_t u)
+{
+    float x;
+
+    __builtin_memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* IEEE binary16 by integer arithmetic, so that no flush mode of the caller can touch a
+ * denormal. */
+GB_HD float gb_f16_widen(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    uint32_t magnitude = h & 0x7fff;
+    uint32_t normal = (magnitude << 13) + ((127 - 15) << 23);
+    uint32_t small = gb_bits((float)(int)magnitude * 0x1p-24f);
+    uint32_t special = magnitude << 13 | 0x7f800000;
+
+    return gb_float(sign | (magnitude < 0x0400 ? small
+                            : magnitude < 0x7c00 ? normal
+                                                 : special));
+}
+
+GB_HD uint16_t gb_f16_narrow(float x)
+{
+    uint32_t u = gb_bits(x);
+    uint32_t sign = u >> 16 & 0x8000;
+    uint32_t magnitude = u & 0x7fffffff;
+    uint32_t kept, lost, half;
+
+    if (magnitude > 0x7f800000) /* NaN: the top of its payload, quiet */
+        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x03ff));
+    if (magnitude >= 0x477ff000) /* halfway between 65504 and 65536 rounds away */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude >= 0x38800000) { /* 2^-14 and above: normal */
+        kept = (magnitude - ((127 - 15) << 23)) >> 13;
+        lost = magnitude & 0x1fff;
+        half = 0x1000;
+    } else if (magnitude >= 0x33000000) { /* above half of the least denormal, or equal */
+        uint32_t shift = 126 - (magnitude >> 23);
+        uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
+
+        kept = mantissa >> shift;
+        lost = mantissa & ((1u << shift) - 1);
+        half = 1u << (shift - 1);
+    } else {
+        return (uint16_t)sign;
+    }
+    kept += lost > half || (lost == half && (kept & 1));
+    return (uint16_t)(sign | kept);
+}
+
+GB_HD uint16_t gb_bf16_narrow(float x)
+{
+    uint32_t u = gb_bits(x);
+
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x0040);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+GB_INLINE float gb_to_f32(gb_f16 h)
+{
+#if GB_SEAM_CUDA
+    float x;
+
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits));
+    return x;
+#else
+    return gb_f16_widen(h.bits);
+#endif
+}
+
+GB_INLINE float gb_to_f32(gb_bf16 h)
+{
+    return gb_float((uint32_t)h.bits << 16);
+}
+
+GB_INLINE void gb_from_f32(float x, gb_f16 &h)
+{
+#if GB_SEAM_CUDA
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+#else
+    h.bits = gb_f16_narrow(x);
+#endif
+}
+
+GB_INLINE void gb_from_f32(float x, gb_bf16 &h)
+{
+    h.bits = gb_bf16_narrow(x);
+}
+
+#endif

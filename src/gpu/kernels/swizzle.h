@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the elements of a tile live: which thread loads which, where it lies in shared memory
+ * and which thread owns which element of C. Pure arithmetic; t_tile_map proves that each map
+ * is a bijection and free of bank conflicts.
+ *
+ * A tile of an operand is `tile` x tile_k elements, stored k-major in shared memory: element
+ * (row, k) at k * pitch + row. A warp is 8 lanes along m by 4 along n; a lane owns vectors of
+ * v = 16 bytes / element, so that one 128-bit load of a warp covers 128 contiguous bytes. */
+#ifndef GB_SWIZZLE_H
+#define GB_SWIZZLE_H
+
+#include "hostdev.h"
+
+enum { GB_LANES = 32, GB_LANES_M = 8, GB_LANES_N = 4 };
+
+/* 16 bytes of padding: rows stay aligned for 128-bit loads, and a column of 8 successive k
+ * falls into different banks. */
+GB_HD int gb_smem_pitch(int tile, int element_bytes)
+{
+    return tile + 16 / element_bytes;
+}
+
+struct gb_place {
+    int row, k;
+};
+
+/* The operand's unit stride runs along its rows: neighbouring threads take neighbouring rows,
+ * vec elements each. */
+GB_HD struct gb_place gb_load_along(int index, int tile, int vec)
+{
+    struct gb_place p;
+
+    p.row = index % (tile / vec) * vec;
+    p.k = index / (tile / vec);
+    return p;
+}
+
+/* The unit stride runs along k: 8 threads take 8 successive k of one row, so that reads fill
+ * 32-byte sectors and the transposing stores meet 32 different banks. */
+GB_HD struct gb_place gb_load_across(int index, int tile)
+{
+    struct gb_place p;
+
+    p.row = index / 8 % tile;
+    p.k = index % 8 + index / 8 / tile * 8;
+    return p;
+}
+
+/* As before with vectors of vec elements along k. */
+GB_HD struct gb_place gb_load_across_vec(int index, int tile_k, int vec)
+{
+    struct gb_place p;
+
+    p.row = index / (tile_k / vec);
+    p.k = index % (tile_k / vec) * vec;
+    return p;
+}
+
+/* Row of the tile that is element r of the thread's per_thread rows. */
+GB_HD int gb_frag_row(int thread, int r, int warps_m, int per_thread, int v)
+{
+    int warp = thread / GB_LANES % warps_m;
+    int lane = thread >> 1 & 7;
+
+    return (warp * per_thread + r / v * v) * GB_LANES_M + lane * v + r % v;
+}
+
+/* Column likewise. The lane bits are dealt so that every 8 successive lanes read 4 vectors of
+ * A and 2 of B, which the hardware serves in one pass. */
+GB_HD int gb_frag_col(int thread, int c, int warps_m, int per_thread, int v)
+{
+    int warp = thread / GB_LANES / warps_m;
+    int lane = (thread & 1) | (thread >> 3 & 2);
+
+    return (warp * per_thread + c / v * v) * GB_LANES_N + lane * v + c % v;
+}
+
+#endif
