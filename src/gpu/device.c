@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which devices to use: the knob, the launcher, and the emulated device's own library.
- */
+/* Which devices to use: the knob, the launcher, and the emulated device's library. */
 #include "device.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,27 @@ static void emu_log(int level, const char *line)
     gb_log((enum gb_log_level)level, "%s", line);
 }
 
-/* NULL when there is no such file. A file that is there and does not load is reported.
- */
+/* The directory of the object that holds this code, from the kernel: the name that the
+ * loader knows may be relative to a directory since left, or be argv[0]. */
+static void own_directory(char *dir, size_t len)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+
+    while (maps && fgets(line, sizeof line, maps)) {
+        uintptr_t lo, hi, at = (uintptr_t)gb_emu_load;
+        const char *path = strchr(line, '/');
+        const char *slash = strrchr(line, '/');
+
+        if (path && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &lo, &hi) == 2 && at >= lo &&
+            at < hi)
+            snprintf(dir, len, "%.*s", (int)(slash - path), path);
+    }
+    if (maps)
+        fclose(maps);
+}
+
+/* NULL when there is no such file. A file that does not load is reported. */
 static void *emu_open(const char *dir, const char *below, bool *reported)
 {
     char path[512];
@@ -60,16 +79,9 @@ static void emu_load(void)
     struct gb_hold hold;
     void *handle = NULL;
     void *symbol;
-    Dl_info self;
 
     gb_hold_begin(&hold);
-    if (dladdr((void *)(uintptr_t)gb_emu_load, &self) && self.dli_fname) {
-        const char *slash = strrchr(self.dli_fname, '/');
-
-        if (slash)
-            snprintf(dir, sizeof dir, "%.*s", (int)(slash - self.dli_fname),
-                     self.dli_fname);
-    }
+    own_directory(dir, sizeof dir);
     for (size_t i = 0; !handle && i < GB_COUNT(below); i++)
         handle = emu_open(dir, below[i], &reported);
     if (!handle)

@@ -39,8 +39,7 @@ void *gb_driver_open(const char *const *names, const char *const *nodes)
 {
     void *handle = NULL;
 
-    /* A runtime that the program brought along serves better than another copy of it.
-     */
+    /* A runtime that the program brought along is better than a second copy. */
     for (const char *const *name = names; !handle && *name; name++)
         handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle)

@@ -346,8 +346,7 @@ static enum gb_status hip_open(int ordinal, struct gb_device **out)
     if (status == GB_SUCCESS)
         status = status_of(hip.hipSetDevice(ordinal), "hipSetDevice");
     if (status == GB_SUCCESS) {
-        /* The first call that needs the device starts it, with the runtime's threads.
-         */
+        /* The first call that needs the device starts it and its threads. */
         status = status_of(hip.hipMemGetInfo(&free_bytes, &total), "hipMemGetInfo");
         if (status == GB_SUCCESS)
             describe(dev, ordinal);
