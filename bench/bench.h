@@ -44,10 +44,12 @@ struct bench_row {
     enum bench_place place;
     enum bench_math math;
     const char *kernel;
+    int splits; /* of k, where they are known */
     double ours_us, spread;
     const char *peer; /* NULL: none */
     double peer_us;
     bool ours_wrong, peer_wrong;
+    const char *remark; /* for the note; NULL: none */
 };
 
 /* What the whole run shares. */
@@ -72,10 +74,12 @@ const char *bench_math_name(enum bench_math math);
 enum gb_type bench_type(const char *text); /* GB_TYPES when it is none */
 enum gb_trans bench_trans(const char *text, bool *ok);
 
-/* Reads a shapes file whole. *shapes is malloc'ed; dies with file and line on a bad one. */
+/* Reads a shapes file whole. *shapes is malloc'ed; dies with file and line on a bad
+ * one. */
 size_t bench_shapes_read(const char *path, struct bench_shape **shapes);
 /* "4096", "64x4096x512" with types "f16:f32" and trans "NT"; dies on bad text. */
-struct bench_shape bench_shape_from(const char *mnk, const char *types, const char *trans);
+struct bench_shape bench_shape_from(const char *mnk, const char *types,
+                                    const char *trans);
 /* Does the shape pass --routine and --type? */
 bool bench_shape_wanted(const struct bench_shape *s, const struct bench_options *o);
 int64_t bench_rows_a(const struct bench_shape *s);
@@ -85,9 +89,12 @@ int64_t bench_cols_b(const struct bench_shape *s);
 
 void bench_run_init(struct bench_run *run, const char *device_name, int driver,
                     const struct bench_options *o);
-/* A line for people on stdout, with the share of the peak; a row in the file if there is
- * one. */
-void bench_row_write(const struct bench_run *run, const struct bench_row *row);
+/* A line for people on stdout, with the share of the peak. */
+void bench_row_print(const struct bench_run *run, const struct bench_row *row);
+/* A row in the file if there is one. */
+void bench_row_append(const struct bench_run *run, const struct bench_row *row);
+void bench_row_write(const struct bench_run *run,
+                     const struct bench_row *row); /* both */
 
 double bench_flops(const struct bench_shape *s);
 /* TFLOP/s that the device's arithmetic of that type reaches on paper; 0 unknown. */
@@ -95,7 +102,8 @@ double bench_peak(const char *device, enum gb_type type, enum bench_math math);
 
 /* Sorts x in place. */
 double bench_median(double *x, size_t n);
-double bench_spread(double *x, size_t n); /* interquartile range, per cent of the median */
+double bench_spread(double *x,
+                    size_t n); /* interquartile range, per cent of the median */
 
 double bench_now_us(void);
 uint64_t bench_random(uint64_t *state); /* xorshift64* */
@@ -108,8 +116,8 @@ size_t bench_bytes_a(const struct bench_shape *s);
 size_t bench_bytes_b(const struct bench_shape *s);
 size_t bench_bytes_c(const struct bench_shape *s);
 
-/* Is x right, by sampled entries against sums in long double? a, b: operands; c0: C as it
- * was before the call. */
+/* Is x right, by sampled entries against sums in long double? a, b: operands; c0: C as
+ * it was before the call. */
 bool bench_judge(const struct bench_shape *s, enum bench_math math, const void *a,
                  const void *b, const void *c0, const void *x);
 /* Every entry of x against y; where they differ by more than rounding explains, the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that calls sgemm_, dgemm_, cgemm_ or zgemm_ and knows nothing of any GPU: those
- * four symbols are left undefined, and whatever is preloaded provides them.
+/* A program that calls sgemm_, dgemm_, cgemm_ or zgemm_ and knows nothing of any GPU:
+ * those four symbols are left undefined, and whatever is preloaded provides them.
  *
  * client-gemm TYPE TRANSA TRANSB M N K LDA LDB LDC BETA PLACE CALLS SEED
  * prints the microseconds of each call on a line, then `right` or `wrong`. */
@@ -14,11 +14,12 @@ enum { ARGUMENTS = 14 };
 
 /* Weak, so that the program links without a BLAS; -z dynamic-undefined-weak keeps them
  * dynamic symbols all the same. */
-#define DECLARE(name)                                                                       \
-    __attribute__((weak)) void name(                                                        \
-        const char *transa, const char *transb, const int *m, const int *n, const int *k,   \
-        const void *alpha, const void *a, const int *lda, const void *b, const int *ldb,    \
-        const void *beta, void *c, const int *ldc, size_t length_a, size_t length_b)
+#define DECLARE(name)                                                                  \
+    __attribute__((weak)) void name(                                                   \
+        const char *transa, const char *transb, const int *m, const int *n,            \
+        const int *k, const void *alpha, const void *a, const int *lda, const void *b, \
+        const int *ldb, const void *beta, void *c, const int *ldc, size_t length_a,    \
+        size_t length_b)
 
 DECLARE(sgemm_);
 DECLARE(dgemm_);
@@ -36,7 +37,8 @@ struct client {
 
 static void *map_pages(size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
         bench_die("%zu bytes: out of memory; take a smaller shape", size);
@@ -102,7 +104,8 @@ static void parse(struct client *c, char **argv)
         .beta = bench_decimal("beta", argv[10], -1e9, 1e9),
     };
     if (!ok_a || !ok_b || c->s.type >= GB_TYPES)
-        bench_die("'%s %s %s': give a type and two of N, T, C", argv[1], argv[2], argv[3]);
+        bench_die("'%s %s %s': give a type and two of N, T, C", argv[1], argv[2],
+                  argv[3]);
     c->fresh = strcmp(argv[11], bench_place_name(BENCH_HOST_FRESH)) == 0;
     if (!c->fresh && strcmp(argv[11], bench_place_name(BENCH_HOST_REPEAT)) != 0)
         bench_die("place '%s': give host-fresh or host-repeat", argv[11]);

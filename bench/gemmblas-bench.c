@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemmblas-bench: ours and other libraries on the same random data in one run, medians, one
- * row per shape and peer. */
+/* gemmblas-bench: ours and other libraries on the same random data in one run, medians,
+ * one row per shape and peer. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,15 @@
 
 static const char usage[] =
     "Usage: gemmblas-bench [OPTION]...\n"
-    "Times our kernels or routines against other libraries, interleaved in one run on the\n"
+    "Times our kernels or routines against other libraries, interleaved in one run on "
+    "the\n"
     "same random data, and compares the results.\n"
     "\n"
     "What to run:\n"
-    "  --shapes FILE     lines of: routine type typec transa transb m n k lda ldb ldc batch\n"
-    "                    beta; a leading dimension of 0 is tight, +1 tight and one more\n"
+    "  --shapes FILE     lines of: routine type typec transa transb m n k lda ldb ldc "
+    "batch\n"
+    "                    beta; a leading dimension of 0 is tight, +1 tight and one "
+    "more\n"
     "  --shape MxNxK|N   one shape instead, of --type (f64) and --trans (NN)\n"
     "  --routine NAME    only this routine\n"
     "  --type LIST       only these types: f32,f64 or bf16:f32 (type and typec)\n"
@@ -24,8 +27,10 @@ static const char usage[] =
     "  --place PLACE     resident (default), host-fresh or host-repeat\n"
     "  --math MATH       native (default), emulated or fast\n"
     "Against what:\n"
-    "  --peer LIST       resident: cublas. host-*: cublasxt, cublasxt-pin, the path of any\n"
-    "                    BLAS .so; or nvblas, alone: a client program under LD_PRELOAD of\n"
+    "  --peer LIST       resident: cublas. host-*: cublasxt, cublasxt-pin, the path of "
+    "any\n"
+    "                    BLAS .so; or nvblas, alone: a client program under LD_PRELOAD "
+    "of\n"
     "                    ours and of NVBLAS by turns\n"
     "  --cublas DIR      folder of libcublas.so.13 and libnvblas.so.13\n"
     "  --ours FILE       libgemmblas.so.0 for the host places; default: as built\n"
@@ -41,9 +46,11 @@ static const char usage[] =
     "Rows:\n"
     "  --append FILE     add tab-separated rows to FILE, with a header if it is new\n"
     "  --note TEXT       last column\n"
-    "  --commit NAME     of what is measured; default: BENCH_COMMIT, then git's answer\n"
+    "  --commit NAME     of what is measured; default: BENCH_COMMIT, then git's "
+    "answer\n"
     "\n"
-    "The host places set GEMMBLAS_ROUTE=gpu unless it is set. Exit status: 0, 1 when a\n"
+    "The host places set GEMMBLAS_ROUTE=gpu unless it is set. Exit status: 0, 1 when "
+    "a\n"
     "result of ours is wrong or missing, 2 for bad usage.\n";
 
 enum option_id {

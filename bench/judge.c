@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random operands, and the judge: which of two results is right. The operands are standard
- * normal, so how far a correct sum may stray is known from k alone. */
+/* Random operands, and the judge: which of two results is right. The operands are
+ * standard normal, so how far a correct sum may stray is known from k alone. The judge
+ * shares no arithmetic with what it judges, not even the conversions of half types. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,12 @@
 #include "bench.h"
 #include "util.h"
 
-enum { POOL = 1 << 20, SAMPLES = 64, DISPUTES = 16 };
+enum {
+    POOL = 1 << 20,
+    SMALL = 4096, /* results of so few entries are checked whole */
+    SAMPLES = 64, /* of larger ones */
+    DISPUTES = 16,
+};
 
 /* i8 operands are the same normal numbers times this, rounded. */
 #define I8_SCALE 24.0
@@ -38,9 +44,8 @@ static uint16_t to_half(float f)
     if (v < 0x1p-14f)
         return (uint16_t)(sign | (uint16_t)lrintf(v * 0x1p24f));
     frexpf(v, &exponent); /* v = fraction * 2^exponent, fraction in [1/2, 1) */
-    return (uint16_t)(sign |
-                      (((uint32_t)(exponent + 13) << 10) +
-                       (uint32_t)lrintf(ldexpf(v, 11 - exponent))));
+    return (uint16_t)(sign | (((uint32_t)(exponent + 13) << 10) +
+                              (uint32_t)lrintf(ldexpf(v, 11 - exponent))));
 }
 
 static float from_bfloat(uint16_t h)
@@ -191,9 +196,10 @@ static double roundoff(enum gb_type type)
     return u[type];
 }
 
-/* How far from the exact value a correct result of magnitude `value` may be. Sums over normal
- * data stray with the root of k, and by more than this with no order of summation; a peer
- * that drops eight of sixteen thousand products is outside. Exact for integers. */
+/* How far from the exact value a correct result of magnitude `value` may be. Sums over
+ * normal data stray with the root of k, and by more than this with no order of
+ * summation; a peer that drops eight of sixteen thousand products is outside. Exact for
+ * integers. */
 static double tolerance(const struct bench_shape *s, enum bench_math math, double value)
 {
     double k = (double)s->k * (double)reals(s->type);
@@ -283,8 +289,8 @@ static struct value reference(const struct bench_shape *s, const void *a, const 
 }
 
 /* NaN is never close. */
-static bool is_close(const struct bench_shape *s, enum bench_math math, struct value want,
-                     const void *x, struct entry e)
+static bool is_close(const struct bench_shape *s, enum bench_math math,
+                     struct value want, const void *x, struct entry e)
 {
     struct value got = load(s->type_c, x, place_c(s, e), false);
 
@@ -293,7 +299,7 @@ static bool is_close(const struct bench_shape *s, enum bench_math math, struct v
 }
 
 /* Corners first, then anywhere. */
-static struct entry sample(const struct bench_shape *s, int index, uint64_t *state)
+static struct entry sample(const struct bench_shape *s, int64_t index, uint64_t *state)
 {
     struct entry e = {0, 0, 0};
 
@@ -309,26 +315,33 @@ static struct entry sample(const struct bench_shape *s, int index, uint64_t *sta
     return e;
 }
 
+static struct entry nth_entry(const struct bench_shape *s, int64_t i)
+{
+    return (struct entry){i / s->m / s->n, i % s->m, i / s->m % s->n};
+}
+
 bool bench_judge(const struct bench_shape *s, enum bench_math math, const void *a,
                  const void *b, const void *c0, const void *x)
 {
     uint64_t state = 88172645463325252U;
+    int64_t entries = s->m * s->n * s->batch;
+    bool all = entries <= SMALL;
     struct entry e;
-    int i;
+    int64_t i;
 
-    for (i = 0; i < SAMPLES; i++) {
-        e = sample(s, i, &state);
+    for (i = 0; i < (all ? entries : SAMPLES); i++) {
+        e = all ? nth_entry(s, i) : sample(s, i, &state);
         if (!is_close(s, math, reference(s, a, b, c0, e), x, e))
             return false;
     }
     return true;
 }
 
-/* Entries of one column where x and y differ by more than two correct results can. Inlined
- * once per type, since this reads every entry. */
+/* Entries of one column where x and y differ by more than two correct results can.
+ * Inlined once per type, since this reads every entry. */
 static inline __attribute__((always_inline)) int64_t
-column_dispute(enum gb_type type, const void *x, const void *y, size_t from, int64_t reals_n,
-               int64_t at, double flat, double relative)
+column_dispute(enum gb_type type, const void *x, const void *y, size_t from,
+               int64_t reals_n, int64_t at, double flat, double relative)
 {
     double p;
     double q;
@@ -342,8 +355,9 @@ column_dispute(enum gb_type type, const void *x, const void *y, size_t from, int
     return -1;
 }
 
-static int64_t next_dispute(enum gb_type type, const void *x, const void *y, size_t from,
-                            int64_t reals_n, int64_t at, double flat, double relative)
+static int64_t next_dispute(enum gb_type type, const void *x, const void *y,
+                            size_t from, int64_t reals_n, int64_t at, double flat,
+                            double relative)
 {
     switch (type) {
     case GB_F16:
@@ -382,8 +396,8 @@ void bench_judge_pair(const struct bench_shape *s, enum bench_math math, const v
     for (e.z = 0; e.z < s->batch && disputes < DISPUTES; e.z++) {
         for (e.j = 0; e.j < s->n && disputes < DISPUTES; e.j++) {
             e.i = 0;
-            at = next_dispute(s->type_c, x, y, place_c(s, e) * (size_t)wide, s->m * wide, 0,
-                              flat, relative);
+            at = next_dispute(s->type_c, x, y, place_c(s, e) * (size_t)wide,
+                              s->m * wide, 0, flat, relative);
             if (at < 0)
                 continue;
             disputes++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the link allows: pinned copies, and pageable memory staged through pinned slots by a
- * number of threads; up, down, and both at once. GB/s, medians. */
+/* What the link allows: pinned copies, and pageable memory staged through pinned slots
+ * by a number of threads; up, down, and both at once. GB/s, medians. */
 #include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,8 +15,8 @@
 #include "util.h"
 
 enum {
-    SLOT = 1 << 20,  /* of the threads' own staging */
-    SLOTS = 3,       /* per thread */
+    SLOT = 1 << 20, /* of the threads' own staging */
+    SLOTS = 3,      /* per thread */
     MOST_THREADS = 16,
     RING_SLOT = 4 << 20, /* of the library's staging */
     RING = 4,
@@ -61,12 +61,14 @@ struct worker {
     int index;
     enum direction direction; /* one of them */
     pthread_t thread;
+    double start, end; /* of its copies, microseconds */
 };
 
 static void must(enum gb_status status, const char *what)
 {
     if (status != GB_SUCCESS)
-        bench_die("%s: %s; take fewer --mib or look at dmesg", what, gb_status_text(status));
+        bench_die("%s: %s; take fewer --mib or look at dmesg", what,
+                  gb_status_text(status));
 }
 
 static size_t piece_at(size_t at, size_t bytes, size_t piece)
@@ -74,7 +76,8 @@ static size_t piece_at(size_t at, size_t bytes, size_t piece)
     return bytes - at < piece ? bytes - at : piece;
 }
 
-/* ---- pinned --------------------------------------------------------------------------- */
+/* ---- pinned
+ * --------------------------------------------------------------------------- */
 
 static void queue_pinned(struct link_bench *b, int down, size_t piece)
 {
@@ -87,8 +90,8 @@ static void queue_pinned(struct link_bench *b, int down, size_t piece)
         length = piece_at(at, b->bytes, piece);
         length = piece_at(in_pinned, b->pinned_bytes, length);
         if (down)
-            must(b->ops->copy_out(b->dev, b->stream[1], b->pinned[1] + in_pinned, length,
-                                  b->device[1] + at, length, length, 1),
+            must(b->ops->copy_out(b->dev, b->stream[1], b->pinned[1] + in_pinned,
+                                  length, b->device[1] + at, length, length, 1),
                  "a copy down");
         else
             must(b->ops->copy_in(b->dev, b->stream[0], b->device[0] + at, length,
@@ -107,7 +110,8 @@ static void pinned_transfer(struct link_bench *b, enum direction direction, int 
     must(b->ops->stream_sync(b->dev, b->stream[1]), "waiting");
 }
 
-/* ---- staged by threads of our own ------------------------------------------------------ */
+/* ---- staged by threads of our own
+ * ------------------------------------------------------ */
 
 struct slot {
     char *memory;
@@ -133,8 +137,8 @@ static void start_slot(struct link_bench *b, struct slot *s, struct gb_stream *s
                              s->length, s->length, 1),
              "a copy up");
     } else {
-        must(b->ops->copy_out(b->dev, stream, s->memory, s->length, b->device[1] + s->at,
-                              s->length, s->length, 1),
+        must(b->ops->copy_out(b->dev, stream, s->memory, s->length,
+                              b->device[1] + s->at, s->length, s->length, 1),
              "a copy down");
     }
     must(b->ops->event_record(b->dev, s->event, stream), "an event");
@@ -154,10 +158,12 @@ static void *work(void *argument)
     must(b->ops->enter(b->dev, &guest), "entering the device");
     must(b->ops->stream_create(b->dev, &stream), "a stream");
     for (i = 0; i < SLOTS; i++) {
-        slot[i] = (struct slot){.memory = b->slots + (size_t)(w->index * SLOTS + i) * SLOT};
+        slot[i] =
+            (struct slot){.memory = b->slots + (size_t)(w->index * SLOTS + i) * SLOT};
         must(b->ops->event_create(b->dev, &slot[i].event), "an event");
     }
     pthread_barrier_wait(&w->t->start);
+    w->start = bench_now_us();
     for (i = 0; (at = atomic_fetch_add(next, SLOT)) < b->bytes; i = (i + 1) % SLOTS) {
         finish_slot(b, &slot[i], w->direction);
         slot[i].at = at;
@@ -166,7 +172,7 @@ static void *work(void *argument)
     }
     for (at = 0; at < SLOTS; at++, i = (i + 1) % SLOTS)
         finish_slot(b, &slot[i], w->direction);
-    pthread_barrier_wait(&w->t->start);
+    w->end = bench_now_us();
     for (i = 0; i < SLOTS; i++)
         b->ops->event_destroy(b->dev, slot[i].event);
     b->ops->stream_destroy(b->dev, stream);
@@ -174,16 +180,17 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Microseconds from the first copy to the last; threads start and end outside. */
+/* Microseconds from the first thread's start to the last one's end, by their own
+ * clocks. */
 static double threads_us(struct link_bench *b, enum direction direction, int threads)
 {
     struct transfer t = {.b = b};
     struct worker w[MOST_THREADS];
-    double start;
-    double us;
+    double start = 0;
+    double end = 0;
     int i;
 
-    pthread_barrier_init(&t.start, NULL, (unsigned)threads + 1);
+    pthread_barrier_init(&t.start, NULL, (unsigned)threads);
     for (i = 0; i < threads; i++) {
         w[i] = (struct worker){.t = &t, .index = i, .direction = direction};
         if (direction == BOTH)
@@ -191,17 +198,17 @@ static double threads_us(struct link_bench *b, enum direction direction, int thr
         if (pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
             bench_die("no thread; ask for fewer --threads");
     }
-    pthread_barrier_wait(&t.start);
-    start = bench_now_us();
-    pthread_barrier_wait(&t.start);
-    us = bench_now_us() - start;
-    for (i = 0; i < threads; i++)
+    for (i = 0; i < threads; i++) {
         pthread_join(w[i].thread, NULL);
+        start = i == 0 || w[i].start < start ? w[i].start : start;
+        end = i == 0 || w[i].end > end ? w[i].end : end;
+    }
     pthread_barrier_destroy(&t.start);
-    return us;
+    return end - start;
 }
 
-/* ---- staged by the library ------------------------------------------------------------- */
+/* ---- staged by the library
+ * ------------------------------------------------------------- */
 
 struct ring {
     struct gb_copy copy[RING];
@@ -210,15 +217,15 @@ struct ring {
 };
 
 /* Slot i is free again: what came down has been copied out by the library's threads. */
-static void ring_settle(struct link_bench *b, struct ring *r, struct gb_party *party, int i,
-                        enum direction direction)
+static void ring_settle(struct link_bench *b, struct ring *r, struct gb_party *party,
+                        int i, enum direction direction)
 {
     char *memory = b->slots + (size_t)i * RING_SLOT;
 
     must(b->ops->event_sync(b->dev, r->event[i]), "waiting");
     if (direction == DOWN && r->length[i]) {
-        gb_copy_make(&r->copy[i], b->user[1] + r->at[i], r->length[i], memory, r->length[i],
-                     r->length[i], 1);
+        gb_copy_make(&r->copy[i], b->user[1] + r->at[i], r->length[i], memory,
+                     r->length[i], r->length[i], 1);
         gb_stage_submit(&b->stage, &r->copy[i], party);
         gb_stage_wait(&b->stage, &r->copy[i], -1);
     }
@@ -246,8 +253,8 @@ static void ring_transfer(struct link_bench *b, enum direction direction, int un
         r->at[i] = at;
         r->length[i] = piece_at(at, b->bytes, RING_SLOT);
         if (direction == UP) {
-            gb_copy_make(&r->copy[i], memory, r->length[i], b->user[0] + at, r->length[i],
-                         r->length[i], 1);
+            gb_copy_make(&r->copy[i], memory, r->length[i], b->user[0] + at,
+                         r->length[i], r->length[i], 1);
             gb_stage_submit(&b->stage, &r->copy[i], &party);
             gb_stage_wait(&b->stage, &r->copy[i], -1);
             must(b->ops->copy_in(b->dev, b->stream[0], b->device[0] + at, r->length[i],
@@ -268,25 +275,28 @@ static void ring_transfer(struct link_bench *b, enum direction direction, int un
     free(r);
 }
 
-/* ---- the table -------------------------------------------------------------------------- */
+/* ---- the table
+ * -------------------------------------------------------------------------- */
 
-typedef void (*transfer_fn)(struct link_bench *b, enum direction direction, int argument);
+typedef void (*transfer_fn)(struct link_bench *b, enum direction direction,
+                            int argument);
 
-/* GB/s each way, median of the repeats after one warm-up; fn NULL: threads of our own. */
+/* GB/s each way, median of the repeats after one warm-up; fn NULL: threads of our own.
+ */
 static double rate(struct link_bench *b, transfer_fn fn, enum direction direction,
                    int argument)
 {
     double us[MOST_REPEATS];
     double start;
+    double took;
     int r;
 
     for (r = -1; r < b->repeats; r++) {
         start = bench_now_us();
         if (fn)
             fn(b, direction, argument);
-        else
-            start = bench_now_us() - threads_us(b, direction, argument);
-        us[r < 0 ? 0 : r] = bench_now_us() - start;
+        took = fn ? bench_now_us() - start : threads_us(b, direction, argument);
+        us[r < 0 ? 0 : r] = took;
     }
     return (double)b->bytes / bench_median(us, (size_t)b->repeats) * 1e-3;
 }
@@ -318,8 +328,10 @@ static void pinned_lines(struct link_bench *b)
 
     for (i = 0; i < GB_COUNT(kib); i++) {
         piece = kib[i] ? kib[i] << 10 : INT32_MAX;
-        snprintf(what, sizeof(what), kib[i] ? "pinned, pieces of %d KiB" : "pinned", kib[i]);
-        line(what, rate(b, pinned_transfer, UP, piece), rate(b, pinned_transfer, DOWN, piece),
+        snprintf(what, sizeof(what), kib[i] ? "pinned, pieces of %d KiB" : "pinned",
+                 kib[i]);
+        line(what, rate(b, pinned_transfer, UP, piece),
+             rate(b, pinned_transfer, DOWN, piece),
              rate(b, pinned_transfer, BOTH, piece));
     }
 }
@@ -368,7 +380,8 @@ static int staged_lines(struct link_bench *b, const int *threads, int count)
 
 static char *touched_pages(size_t bytes)
 {
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
         bench_die("%zu bytes: out of memory; take fewer --mib", bytes);
@@ -396,13 +409,14 @@ static void open_link(struct link_bench *b, const char *device, struct gb_guest 
         must(b->ops->stream_create(b->dev, &b->stream[i]), "a stream");
         memset(b->pinned[i], 1, b->pinned_bytes);
     }
-    must(b->ops->host_alloc(b->dev, (size_t)MOST_THREADS * SLOTS * SLOT, (void **)&b->slots),
+    must(b->ops->host_alloc(b->dev, (size_t)MOST_THREADS * SLOTS * SLOT,
+                            (void **)&b->slots),
          "pinned memory");
     bench_fill(GB_F64, b->user[0], b->bytes / sizeof(double), &random);
     /* The emulated device refuses to read what was never written. */
     pinned_transfer(b, UP, INT32_MAX);
-    must(b->ops->copy_in(b->dev, b->stream[1], b->device[1], b->pinned_bytes, b->pinned[0],
-                         b->pinned_bytes, b->pinned_bytes, 1),
+    must(b->ops->copy_in(b->dev, b->stream[1], b->device[1], b->pinned_bytes,
+                         b->pinned[0], b->pinned_bytes, b->pinned_bytes, 1),
          "a copy up");
     must(b->ops->stream_sync(b->dev, b->stream[1]), "waiting");
     gb_stage_init(&b->stage, b->dev->info.numa_node);
@@ -443,9 +457,12 @@ static int parse_threads(char *list, int *threads)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"help", no_argument, NULL, 'h'},
-        {"mib", required_argument, NULL, 'm'},     {"repeats", required_argument, NULL, 'r'},
-        {"threads", required_argument, NULL, 't'}, {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},
+        {"mib", required_argument, NULL, 'm'},
+        {"repeats", required_argument, NULL, 'r'},
+        {"threads", required_argument, NULL, 't'},
+        {NULL, 0, NULL, 0},
     };
     struct link_bench *b = calloc(1, sizeof(*b));
     int threads[MOST_THREADS] = {1, 2, 4, 8, 12, 16};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device-resident: a kernel row through the ops table, and cuBLAS in the same context on the
- * same operands. Sets of operands rotate while they would fit the L2 cache, so that nothing
- * is warm by accident. */
+/* Device-resident: a kernel row through the ops table, and cuBLAS in the same context
+ * on the same operands. Sets of operands rotate while they would fit the L2 cache, so
+ * that nothing is warm by accident. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ enum {
     REDUCE_BLOCKS = 1 << 16,
 };
 
-/* Device time on CUDA. The driver's events fit into event_record(), whose struct gb_event is
- * the driver's own there; those of the ops table carry no time. */
+/* Device time on CUDA. The driver's events fit into event_record(), whose struct
+ * gb_event is the driver's own there; those of the ops table carry no time. */
 struct cuda_clock {
     int (*create)(void **event, unsigned flags);
     int (*record)(void *event, void *stream);
@@ -84,14 +84,20 @@ static bool first_device(const struct bench_options *o, struct gb_device_ref *re
     return gb_device_list(o->device ? o->device : gb_knobs()->device, ref, 1) == 1;
 }
 
-bool bench_device_name(const struct bench_options *o, char *name, size_t size, int *driver)
+static const char *row_name(const struct gb_device *dev)
+{
+    return dev->info.vendor == GB_EMU ? "emu" : dev->info.name;
+}
+
+bool bench_device_name(const struct bench_options *o, char *name, size_t size,
+                       int *driver)
 {
     struct gb_device_ref ref;
     struct gb_device *dev;
 
     if (!first_device(o, &ref) || ref.ops->open(ref.ordinal, &dev) != GB_SUCCESS)
         return false;
-    snprintf(name, size, "%s", dev->info.name);
+    snprintf(name, size, "%s", row_name(dev));
     *driver = dev->info.driver;
     ref.ops->close(dev);
     return true;
@@ -111,8 +117,8 @@ static void clock_open(struct device_bench *b)
     *(void **)&c->record = dlsym(driver, "cuEventRecord");
     *(void **)&c->wait = dlsym(driver, "cuEventSynchronize");
     *(void **)&c->elapsed = dlsym(driver, "cuEventElapsedTime");
-    if (!c->create || !c->record || !c->wait || !c->elapsed || c->create(&c->start, 0) != 0 ||
-        c->create(&c->stop, 0) != 0)
+    if (!c->create || !c->record || !c->wait || !c->elapsed ||
+        c->create(&c->start, 0) != 0 || c->create(&c->stop, 0) != 0)
         bench_die("libcuda.so.1: no events; update the driver");
 }
 
@@ -134,14 +140,15 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
     b->peers = bench_peer_list(b->o, text, sizeof(text), spec);
     for (i = 0; i < b->peers; i++) {
         if (strcmp(spec[i], "cublas") != 0)
-            bench_die("--peer %s: with --place resident only cublas; take --place host-fresh",
-                      spec[i]);
+            bench_die(
+                "--peer %s: with --place resident only cublas; take --place host-fresh",
+                spec[i]);
         if (strcmp(b->ops->name, "cuda") != 0)
             bench_die("--peer cublas: it needs an NVIDIA GPU; leave it out on %s",
                       b->dev->info.name);
         bench_peer_open(&b->peer[i], spec[i], b->o);
     }
-    bench_run_init(&b->run, b->dev->info.name, b->dev->info.driver, b->o);
+    bench_run_init(&b->run, row_name(b->dev), b->dev->info.driver, b->o);
 }
 
 static void close_device(struct device_bench *b, struct gb_guest *guest)
@@ -167,7 +174,8 @@ static struct gb_module *module_of(struct device_bench *b, const char *family)
         if (strcmp(b->family[i], family) == 0)
             return b->module[i];
     if (i == MODULES)
-        bench_die("more than %d kernel families in one run; split the shapes file", MODULES);
+        bench_die("more than %d kernel families in one run; split the shapes file",
+                  MODULES);
     image = gb_image_find(family, &b->dev->info);
     must(b->ops->module_load(b->dev, family, image ? image->data : NULL,
                              image ? image->bytes : 0, &b->module[i]),
@@ -211,7 +219,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
     if (b->o->kernel) {
         row = gb_kernel_find(b->o->kernel);
         if (!row)
-            bench_die("--kernel %s: no such row; gemmblas info lists them", b->o->kernel);
+            bench_die("--kernel %s: no such row; gemmblas info lists them",
+                      b->o->kernel);
         if (!gb_plan_score(&p, &b->dev->info, row, &d->choice))
             return "the kernel does not serve this type on this device";
     } else if (!gb_plan_kernel(&p, &b->dev->info, &d->choice)) {
@@ -221,8 +230,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
     if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
         return "the kernel has no batches";
     module = module_of(b, row->family);
-    gb_kernel_symbol(row, plain(d->s->transa) ? 'n' : 't', plain(d->s->transb) ? 'n' : 't',
-                     symbol, sizeof(symbol));
+    gb_kernel_symbol(row, plain(d->s->transa) ? 'n' : 't',
+                     plain(d->s->transb) ? 'n' : 't', symbol, sizeof(symbol));
     must(b->ops->module_get(b->dev, module, symbol, &d->gemm), symbol);
     if (d->choice.splits > 1) {
         gb_kernel_reduce_symbol(row, symbol, sizeof(symbol));
@@ -244,7 +253,8 @@ static void upload(struct device_bench *b, gb_devptr to, const void *from, size_
     for (at = 0; at < bytes; at += length) {
         length = bytes - at < CHUNK ? bytes - at : CHUNK;
         memcpy(b->pinned, (const char *)from + at, length);
-        must(b->ops->copy_in(b->dev, b->stream, to + at, length, b->pinned, length, length, 1),
+        must(b->ops->copy_in(b->dev, b->stream, to + at, length, b->pinned, length,
+                             length, 1),
              "copying to the device");
         sync_stream(b);
     }
@@ -257,8 +267,8 @@ static void download(struct device_bench *b, void *to, gb_devptr from, size_t by
 
     for (at = 0; at < bytes; at += length) {
         length = bytes - at < CHUNK ? bytes - at : CHUNK;
-        must(b->ops->copy_out(b->dev, b->stream, b->pinned, length, from + at, length, length,
-                              1),
+        must(b->ops->copy_out(b->dev, b->stream, b->pinned, length, from + at, length,
+                              length, 1),
              "copying from the device");
         sync_stream(b);
         memcpy((char *)to + at, b->pinned, length);
@@ -329,7 +339,8 @@ static void prepare(struct device_bench *b, struct device_shape *d)
             upload(b, operand_set(d->dev_d, set), d->c0, d->bytes_c);
     }
     if (d->choice.splits > 1) {
-        if (!gb_mul3((size_t)s->m * (size_t)d->choice.splits, (size_t)s->n * (size_t)s->batch,
+        if (!gb_mul3((size_t)s->m * (size_t)d->choice.splits,
+                     (size_t)s->n * (size_t)s->batch,
                      gb_type_size(d->choice.kernel->type_acc), &partial))
             bench_die("partial sums too large; take a smaller shape");
         must(b->ops->mem_alloc(b->dev, partial, &d->partial), "device memory");
@@ -416,20 +427,23 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
     if (g.splits == 1)
         return;
     units = gb_ceil_div(g.m * g.n * g.batch, GB_REDUCE_THREADS);
-    must(b->ops->launch(b->dev, b->stream, d->reduce, (uint32_t)gb_min(units, REDUCE_BLOCKS),
-                        GB_REDUCE_THREADS, 0, &g, sizeof(g)),
+    must(b->ops->launch(b->dev, b->stream, d->reduce,
+                        (uint32_t)gb_min(units, REDUCE_BLOCKS), GB_REDUCE_THREADS, 0,
+                        &g, sizeof(g)),
          "the reduction");
 }
 
 /* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */
-static bool queue(struct device_bench *b, const struct device_shape *d, int side, int set)
+static bool queue(struct device_bench *b, const struct device_shape *d, int side,
+                  int set)
 {
     if (side == 0) {
         launch_ours(b, d, set);
         return true;
     }
-    return bench_peer_queue(&b->peer[side - 1], d->s, b->o->math, operand_set(d->dev_a, set),
-                            operand_set(d->dev_b, set), operand_set(d->dev_d, set));
+    return bench_peer_queue(&b->peer[side - 1], d->s, b->o->math,
+                            operand_set(d->dev_a, set), operand_set(d->dev_b, set),
+                            operand_set(d->dev_d, set));
 }
 
 static void start_event(struct device_bench *b, int side, void *event)
@@ -440,8 +454,10 @@ static void start_event(struct device_bench *b, int side, void *event)
         bench_die("cuEventRecord failed; look at dmesg");
 }
 
-/* Microseconds per product over `launches`, or a negative number when a peer refuses. */
-static double block_us(struct device_bench *b, struct device_shape *d, int side, int launches)
+/* Microseconds per product over `launches`, or a negative number when a peer refuses.
+ */
+static double block_us(struct device_bench *b, struct device_shape *d, int side,
+                       int launches)
 {
     double start = bench_now_us();
     bool device_clock = b->clock.start != NULL;
@@ -484,15 +500,16 @@ static void warm_up(struct device_bench *b, struct device_shape *d, int side)
     d->launches[side] = 1;
     if (us < b->o->block_ms * 1e3)
         d->launches[side] =
-            1 + (int)gb_min(MOST_LAUNCHES, (int64_t)(b->o->block_ms * 1e3 / (us + 0.01)));
+            1 +
+            (int)gb_min(MOST_LAUNCHES, (int64_t)(b->o->block_ms * 1e3 / (us + 0.01)));
 }
 
 static void judge(struct device_bench *b, struct device_shape *d, struct bench_row *row)
 {
     row->ours_wrong = row->peer_wrong = false;
     if (row->peer)
-        bench_judge_pair(d->s, b->o->math, d->a, d->b, d->c0, d->x, d->y, &row->ours_wrong,
-                         &row->peer_wrong);
+        bench_judge_pair(d->s, b->o->math, d->a, d->b, d->c0, d->x, d->y,
+                         &row->ours_wrong, &row->peer_wrong);
     else
         row->ours_wrong = !bench_judge(d->s, b->o->math, d->a, d->b, d->c0, d->x);
 }
@@ -509,8 +526,8 @@ static void measure(struct device_bench *b, const struct bench_shape *s)
 
     if (*why) {
         printf("%s %s %lldx%lldx%lld: skipped, %s\n", gb_type_name(s->type),
-               gb_type_name(s->type_c), (long long)s->m, (long long)s->n, (long long)s->k,
-               why);
+               gb_type_name(s->type_c), (long long)s->m, (long long)s->n,
+               (long long)s->k, why);
         return;
     }
     prepare(b, &d);
@@ -519,6 +536,7 @@ static void measure(struct device_bench *b, const struct bench_shape *s)
                                     .place = BENCH_RESIDENT,
                                     .math = b->o->math,
                                     .kernel = d.choice.kernel->name,
+                                    .splits = d.choice.splits,
                                     .peer = i ? b->peer[i - 1].label : NULL};
         warm_up(b, &d, i);
         if (d.able[i])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host pointers: our exported routine against other libraries in one process, call by call in
- * random order. Fresh: every call gets pages that nobody has seen; repeat: the same buffers,
- * one set per library. */
+/* Host pointers: our exported routine against other libraries in one process, call by
+ * call in random order. Fresh: every call gets pages that nobody has seen; repeat: the
+ * same buffers, one set per library. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 #include "modes.h"
 #include "peers.h"
 
-/* Threads of a CPU BLAS spin for some 30 ms after a call and would take cores from the copy
- * threads of whoever comes next. */
+/* Threads of a CPU BLAS spin for some 30 ms after a call and would take cores from the
+ * copy threads of whoever comes next. */
 static const double settle_ms = 40;
 
 struct buffers {
@@ -24,6 +24,7 @@ struct sizes {
 
 struct host_bench {
     const struct bench_options *o;
+    struct bench_trace trace;
     struct bench_run run;
     struct bench_peer side[1 + BENCH_PEERS]; /* side 0 is ours */
     int sides;
@@ -41,12 +42,14 @@ struct host_shape {
     double *sample[1 + BENCH_PEERS];
     int calls[1 + BENCH_PEERS]; /* per sample */
     bool able[1 + BENCH_PEERS];
+    struct bench_ran ran; /* ours */
 };
 
 /* mmap, so that pages are new even when malloc would reuse a block. */
 static void *map_pages(size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
         bench_die("%zu bytes: out of memory; take a smaller shape", size);
@@ -85,7 +88,8 @@ static double call_us(const struct host_bench *b, const struct bench_shape *s, i
 
     for (i = 0; i < calls; i++)
         if (!bench_peer_host(&b->side[side], s, f.a, f.b, f.c))
-            bench_die("%s reports an error; leave it out of --peer", b->side[side].label);
+            bench_die("%s reports an error; leave it out of --peer",
+                      b->side[side].label);
     return (bench_now_us() - start) / calls;
 }
 
@@ -101,7 +105,8 @@ static void prepare(struct host_bench *b, struct host_shape *h)
     if (s->beta == 0)
         memset(h->master.c, 0xff, h->size.c); /* NaN: nobody may read it */
     else
-        bench_fill(s->type_c, h->master.c, h->size.c / gb_type_size(s->type_c), &b->random);
+        bench_fill(s->type_c, h->master.c, h->size.c / gb_type_size(s->type_c),
+                   &b->random);
     for (i = 0; i < b->sides; i++) {
         h->able[i] = *bench_peer_can(&b->side[i], s) == '\0';
         h->sample[i] = calloc((size_t)b->o->repeats, sizeof(double));
@@ -132,7 +137,13 @@ static void warm_up(struct host_bench *b, struct host_shape *h, int side)
     struct buffers f = copy_buffers(h);
     double us;
 
+    if (side == 0)
+        bench_trace_clear(&b->trace);
     call_us(b, h->s, side, f, 1);
+    if (side == 0) {
+        bench_trace_unlink(&b->trace); /* ours has it open by now */
+        bench_trace_read(&b->trace, &h->ran);
+    }
     h->result[side] = map_pages(h->size.c);
     memcpy(h->result[side], f.c, h->size.c);
     us = call_us(b, h->s, side, f, 1);
@@ -176,7 +187,9 @@ static void write_rows(struct host_bench *b, struct host_shape *h)
     struct bench_row row = {.shape = h->s,
                             .place = b->o->place,
                             .math = b->o->math,
-                            .kernel = "-",
+                            .kernel = h->ran.kernel,
+                            .splits = h->ran.splits,
+                            .remark = h->ran.remark,
                             .ours_us = bench_median(h->sample[0], n),
                             .spread = bench_spread(h->sample[0], n)};
     int rows = 0;
@@ -209,7 +222,8 @@ static void measure(struct host_bench *b, const struct bench_shape *s)
     int i;
 
     if (*why) {
-        printf("%s %s: skipped, %s\n", gb_type_name(s->type), gb_type_name(s->type_c), why);
+        printf("%s %s: skipped, %s\n", gb_type_name(s->type), gb_type_name(s->type_c),
+               why);
         return;
     }
     prepare(b, &h);
@@ -251,8 +265,12 @@ int bench_on_host(const struct bench_options *o, const struct bench_shape *shape
             bench_die("--peer cublas: it needs --place resident; take cublasxt");
         bench_peer_open(&b->side[b->sides], spec[b->sides - 1], o);
     }
+    bench_trace_open(&b->trace);
+    if (b->trace.fd >= 0)
+        setenv("GEMMBLAS_TRACE", b->trace.path, 1);
     for (i = 0; i < count; i++)
         measure(b, &shapes[i]);
+    bench_trace_unlink(&b->trace);
     for (n = 1; n < b->sides; n++)
         bench_peer_close(&b->side[n]);
     wrong = b->wrong;

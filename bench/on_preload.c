@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NVBLAS by turns with ours: client-gemm, a program that calls dgemm_, is started under
- * LD_PRELOAD of the one and of the other. Not in one process, since the memory that NVBLAS
- * pins would be pinned for ours too. */
+ * LD_PRELOAD of the one and of the other. Not in one process, since the memory that
+ * NVBLAS pins would be pinned for ours too. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,8 +15,6 @@
 #include "peers.h"
 #include "util.h"
 
-#include <dlfcn.h>
-
 enum { TURNS = 3, SIDES = 2 };
 
 struct preload_bench {
@@ -23,8 +22,9 @@ struct preload_bench {
     struct bench_run run;
     char client[PATH_MAX];
     char preload[SIDES][2 * PATH_MAX]; /* ours, theirs; then the CPU BLAS */
-    char folder[PATH_MAX];             /* of NVBLAS's own libraries */
-    char config[PATH_MAX];             /* of NVBLAS */
+    char folder[2 * PATH_MAX]; /* of NVBLAS's own libraries and of the CPU BLAS */
+    struct bench_trace trace;
+    char config[PATH_MAX]; /* of NVBLAS */
     char label[96];
     int wrong;
 };
@@ -75,7 +75,8 @@ static void find_nvblas(struct preload_bench *b, char *out, size_t size)
 
     if (b->o->nvblas) {
         if (!realpath(b->o->nvblas, out))
-            bench_die("--nvblas %s: %s; name libnvblas.so.13", b->o->nvblas, strerror(errno));
+            bench_die("--nvblas %s: %s; name libnvblas.so.13", b->o->nvblas,
+                      strerror(errno));
         base = strrchr(out, '/') + 1;
         snprintf(b->label, sizeof(b->label), "%.80s", base);
         return;
@@ -88,7 +89,7 @@ static void find_nvblas(struct preload_bench *b, char *out, size_t size)
     snprintf(b->label, sizeof(b->label), "nvblas %s autopin", version);
     base = strrchr(cublas, '/');
     if (base)
-        snprintf(b->folder, sizeof(b->folder), "%.*s", (int)(base - cublas), cublas);
+        snprintf(b->folder, sizeof(b->folder), "%.*s:", (int)(base - cublas), cublas);
     snprintf(out, size, "%.*s%slibnvblas.so%s", base ? (int)(base - cublas) : 0, cublas,
              base ? "/" : "", strstr(cublas, ".so") + 3);
     if (base && access(out, R_OK) != 0)
@@ -101,7 +102,8 @@ static void write_config(struct preload_bench *b, const char *blas)
     FILE *file;
     int fd;
 
-    snprintf(b->config, sizeof(b->config), "%s/nvblas.XXXXXX", folder ? folder : "/tmp");
+    snprintf(b->config, sizeof(b->config), "%s/nvblas.XXXXXX",
+             folder ? folder : "/tmp");
     fd = mkstemp(b->config);
     file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file)
@@ -115,11 +117,11 @@ static void write_config(struct preload_bench *b, const char *blas)
 }
 
 /* In the child: become the client. */
-static void run_client(const struct preload_bench *b, const struct bench_shape *s, int side,
-                       int calls, int out)
+static void run_client(const struct preload_bench *b, const struct bench_shape *s,
+                       int side, int calls, int out)
 {
     const char *loader_path = getenv("LD_LIBRARY_PATH");
-    char path[2 * PATH_MAX];
+    char path[3 * PATH_MAX];
     char number[9][32];
     int64_t value[6] = {s->m, s->n, s->k, s->lda, s->ldb, s->ldc};
     int i;
@@ -129,24 +131,24 @@ static void run_client(const struct preload_bench *b, const struct bench_shape *
     snprintf(number[6], sizeof(number[6]), "%.17g", s->beta);
     snprintf(number[7], sizeof(number[7]), "%d", calls);
     snprintf(number[8], sizeof(number[8]), "%llu", (unsigned long long)b->o->seed);
-    if (*b->folder) {
-        snprintf(path, sizeof(path), "%s%s%s", b->folder, loader_path ? ":" : "",
-                 loader_path ? loader_path : "");
-        setenv("LD_LIBRARY_PATH", path, 1);
-    }
+    snprintf(path, sizeof(path), "%s%s%s", b->folder, loader_path ? ":" : "",
+             loader_path ? loader_path : "");
+    setenv("LD_LIBRARY_PATH", path, 1);
+    if (side == 0 && b->trace.fd >= 0)
+        setenv("GEMMBLAS_TRACE", b->trace.path, 1);
     setenv("NVBLAS_CONFIG_FILE", b->config, 1);
     setenv("LD_PRELOAD", b->preload[side], 1);
     dup2(out, STDOUT_FILENO);
     execl(b->client, b->client, gb_type_name(s->type), gb_trans_name(s->transa),
-          gb_trans_name(s->transb), number[0], number[1], number[2], number[3], number[4],
-          number[5], number[6], bench_place_name(b->o->place), number[7], number[8],
-          (char *)NULL);
+          gb_trans_name(s->transb), number[0], number[1], number[2], number[3],
+          number[4], number[5], number[6], bench_place_name(b->o->place), number[7],
+          number[8], (char *)NULL);
     _exit(127);
 }
 
 /* One process: its samples join the others of its side. */
-static void turn(struct preload_bench *b, const struct bench_shape *s, int side, int calls,
-                 struct preload_result *r)
+static void turn(struct preload_bench *b, const struct bench_shape *s, int side,
+                 int calls, struct preload_result *r)
 {
     char line[64];
     char last[64] = "";
@@ -182,11 +184,9 @@ static void measure(struct preload_bench *b, const struct bench_shape *s)
 {
     int calls = (b->o->repeats + TURNS - 1) / TURNS;
     struct preload_result r = {.count = {0, 0}};
-    struct bench_row row = {.shape = s,
-                            .place = b->o->place,
-                            .math = b->o->math,
-                            .kernel = "-",
-                            .peer = b->label};
+    struct bench_row row = {
+        .shape = s, .place = b->o->place, .math = b->o->math, .peer = b->label};
+    struct bench_ran ran;
     int side;
     int t;
 
@@ -200,9 +200,14 @@ static void measure(struct preload_bench *b, const struct bench_shape *s)
         if (!r.sample[side])
             bench_die("out of memory; ask for fewer --repeats");
     }
+    bench_trace_clear(&b->trace);
     for (t = 0; t < TURNS; t++)
         for (side = 0; side < SIDES; side++)
             turn(b, s, side, calls, &r);
+    bench_trace_read(&b->trace, &ran);
+    row.kernel = ran.kernel;
+    row.splits = ran.splits;
+    row.remark = ran.remark;
     row.ours_us = bench_median(r.sample[0], (size_t)r.count[0]);
     row.spread = bench_spread(r.sample[0], (size_t)r.count[0]);
     row.peer_us = bench_median(r.sample[1], (size_t)r.count[1]);
@@ -235,14 +240,18 @@ int bench_on_preload(const struct bench_options *o, const struct bench_shape *sh
     bench_ours_find(o, ours, sizeof(ours));
     find_blas(o, blas);
     find_nvblas(b, theirs, sizeof(theirs));
+    snprintf(b->folder + strlen(b->folder), PATH_MAX, "%.*s",
+             (int)(strrchr(blas, '/') - blas), blas);
     snprintf(b->preload[0], sizeof(b->preload[0]), "%s:%s", ours, blas);
     snprintf(b->preload[1], sizeof(b->preload[1]), "%s:%s", theirs, blas);
     bench_device_name(o, name, sizeof(name), &driver);
     bench_run_init(&b->run, name, driver, o);
     write_config(b, blas);
+    bench_trace_open(&b->trace);
     for (i = 0; i < count; i++)
         measure(b, &shapes[i]);
     unlink(b->config);
+    bench_trace_unlink(&b->trace);
     wrong = b->wrong;
     free(b);
     return wrong;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the interposer adds to a call that it declines: dgemm_ and cblas_dgemm of ours against
- * the real BLAS behind them, in one process, in blocks of random order, on the thread's own
- * clock. The real BLAS is measured twice: the difference of the two is the floor of what can
- * be told. */
+/* What the interposer adds to a call that it declines: dgemm_ and cblas_dgemm of ours
+ * against the real BLAS behind them, in one process, in blocks of random order, on the
+ * thread's own clock. The real BLAS is measured twice: the difference of the two is the
+ * floor of what can be told. */
 #include <dlfcn.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -25,11 +25,12 @@ static const char usage[] =
     "  --seed N        of the order\n"
     "  --append FILE, --note TEXT, --commit NAME   as gemmblas-bench\n";
 
-typedef void (*dgemm_fn)(const char *, const char *, const int *, const int *, const int *,
-                         const double *, const double *, const int *, const double *,
-                         const int *, const double *, double *, const int *, size_t, size_t);
-typedef void (*cblas_dgemm_fn)(int, int, int, int, int, int, double, const double *, int,
-                               const double *, int, double, double *, int);
+typedef void (*dgemm_fn)(const char *, const char *, const int *, const int *,
+                         const int *, const double *, const double *, const int *,
+                         const double *, const int *, const double *, double *,
+                         const int *, size_t, size_t);
+typedef void (*cblas_dgemm_fn)(int, int, int, int, int, int, double, const double *,
+                               int, const double *, int, double, double *, int);
 
 struct side {
     dgemm_fn dgemm;
@@ -66,12 +67,12 @@ static double block_ns(const struct side *s, bool cblas, int n, int calls)
 
     if (cblas) {
         for (i = 0; i < calls; i++)
-            s->cblas(102, 111, 111, n, n, n, one, a_matrix, n, b_matrix, n, zero, c_matrix,
-                     n);
+            s->cblas(102, 111, 111, n, n, n, one, a_matrix, n, b_matrix, n, zero,
+                     c_matrix, n);
     } else {
         for (i = 0; i < calls; i++)
-            s->dgemm("N", "N", &n, &n, &n, &one, a_matrix, &n, b_matrix, &n, &zero, c_matrix,
-                     &n, 1, 1);
+            s->dgemm("N", "N", &n, &n, &n, &one, a_matrix, &n, b_matrix, &n, &zero,
+                     c_matrix, &n, 1, 1);
     }
     return (thread_ns() - start) / calls;
 }
@@ -98,16 +99,13 @@ static void measure(struct overhead *o, const struct bench_run *run, bool cblas,
                             .ldb = n,
                             .ldc = n,
                             .batch = 1};
-    struct bench_row row = {.shape = &s,
-                            .place = BENCH_HOST_REPEAT,
-                            .kernel = "declined",
-                            .peer = o->peer};
-    struct bench_run noted = *run;
+    struct bench_row row = {
+        .shape = &s, .place = BENCH_HOST_REPEAT, .kernel = "declined", .peer = o->peer};
     const char *name = cblas ? "cblas_dgemm" : "dgemm_";
     double most;
     double floor_ns;
     double ours_ns;
-    char note[160];
+    char note[96];
     int order[SIDES];
     int calls;
     int r;
@@ -129,14 +127,12 @@ static void measure(struct overhead *o, const struct bench_run *run, bool cblas,
     row.peer_us = bench_median(o->ns[0], (size_t)o->rounds) * 1e-3;
     printf("%-12s %2dx%dx%d  real %8.2f ns (least %8.2f)  ours %8.2f ns (least %8.2f)  "
            "adds %6.2f ns, floor %5.2f ns\n",
-           name, n, n, n, row.peer_us * 1e3, o->ns[0][0], row.ours_us * 1e3, o->ns[2][0],
-           ours_ns, floor_ns);
-    if (!run->append)
-        return;
-    snprintf(note, sizeof(note), "%.80s%s%s adds %.2f ns; floor %.2f ns", run->note,
-             *run->note ? "; " : "", name, ours_ns, floor_ns);
-    noted.note = note;
-    bench_row_write(&noted, &row);
+           name, n, n, n, row.peer_us * 1e3, o->ns[0][0], row.ours_us * 1e3,
+           o->ns[2][0], ours_ns, floor_ns);
+    snprintf(note, sizeof(note), "%s adds %.2f ns, floor %.2f ns", name, ours_ns,
+             floor_ns);
+    row.remark = note;
+    bench_row_append(run, &row);
 }
 
 static struct side side_of(void *library, const char *path)
@@ -146,7 +142,8 @@ static struct side side_of(void *library, const char *path)
     *(void **)&s.dgemm = dlsym(library, "dgemm_");
     *(void **)&s.cblas = dlsym(library, "cblas_dgemm");
     if (!s.dgemm || !s.cblas)
-        bench_die("%s: no dgemm_ and cblas_dgemm in it; name another with --blas FILE", path);
+        bench_die("%s: no dgemm_ and cblas_dgemm in it; name another with --blas FILE",
+                  path);
     return s;
 }
 
@@ -168,10 +165,14 @@ static void open_sides(struct overhead *o, const struct bench_options *options,
 static void parse(struct bench_options *o, int *rounds, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"append", required_argument, NULL, 'a'}, {"blas", required_argument, NULL, 'b'},
-        {"commit", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
-        {"note", required_argument, NULL, 'n'},   {"ours", required_argument, NULL, 'o'},
-        {"rounds", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
+        {"append", required_argument, NULL, 'a'},
+        {"blas", required_argument, NULL, 'b'},
+        {"commit", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},
+        {"note", required_argument, NULL, 'n'},
+        {"ours", required_argument, NULL, 'o'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
     int id;

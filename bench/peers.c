@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers by dlopen: any BLAS, cuBLAS, cublasXt. Prototypes are ours; the values of the vendor's
- * enumerations are part of its binary interface. */
+/* Peers by dlopen: any BLAS, cuBLAS, cublasXt. Prototypes are ours; the values of the
+ * vendor's enumerations are part of its binary interface. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,18 +12,19 @@
 
 /* 64-bit integers by reference serve 32-bit libraries too: these machines are
  * little-endian. The last two are the hidden lengths of the characters. */
-typedef void (*fortran_gemm)(const char *, const char *, const int64_t *, const int64_t *,
-                             const int64_t *, const void *, const void *, const int64_t *,
-                             const void *, const int64_t *, const void *, void *,
-                             const int64_t *, size_t, size_t);
+typedef void (*fortran_gemm)(const char *, const char *, const int64_t *,
+                             const int64_t *, const int64_t *, const void *,
+                             const void *, const int64_t *, const void *,
+                             const int64_t *, const void *, void *, const int64_t *,
+                             size_t, size_t);
 
 typedef int (*cublas_create)(void **handle);
 typedef int (*cublas_destroy)(void *handle);
 typedef int (*cublas_property)(int property, int *value);
 typedef int (*cublas_gemm_ex)(void *handle, int transa, int transb, int m, int n, int k,
                               const void *alpha, const void *a, int type_a, int lda,
-                              const void *b, int type_b, int ldb, const void *beta, void *c,
-                              int type_c, int ldc, int compute, int algorithm);
+                              const void *b, int type_b, int ldb, const void *beta,
+                              void *c, int type_c, int ldc, int compute, int algorithm);
 typedef int (*cublas_batched)(void *handle, int transa, int transb, int m, int n, int k,
                               const void *alpha, const void *a, int type_a, int lda,
                               long long stride_a, const void *b, int type_b, int ldb,
@@ -96,7 +97,8 @@ static union scalar scalar(enum gb_type type, double v)
     return s;
 }
 
-/* bgemm and hgemm take alpha and beta in the short type; 0, 1 and 0.5 are exact in it. */
+/* bgemm and hgemm take alpha and beta in the short type; 0, 1 and 0.5 are exact in it.
+ */
 static union scalar short_scalar(enum gb_type type, float v)
 {
     union scalar s;
@@ -128,9 +130,9 @@ static void own_directory(char *out, size_t size)
 
 void bench_ours_find(const struct bench_options *o, char *path, size_t size)
 {
-    static const char *const beside[] = {"/../.libs/libgemmblas.so.0",
-                                         "/../../.libs/libgemmblas.so.0",
-                                         "/../lib/libgemmblas.so.0", "/libgemmblas.so.0"};
+    static const char *const beside[] = {
+        "/../.libs/libgemmblas.so.0", "/../../.libs/libgemmblas.so.0",
+        "/../lib/libgemmblas.so.0", "/libgemmblas.so.0"};
     char self[PATH_MAX / 2];
     size_t i;
 
@@ -176,9 +178,9 @@ static void *gemm_of(void *library, const char *base)
 /* "OpenBLAS 0.3.21" where the library says so, else its file name. */
 static void blas_label(void *library, const char *path, char *out, size_t size)
 {
-    static const char *const config[] = {"openblas_get_config", "openblas_get_config64_",
-                                         "scipy_openblas_get_config",
-                                         "scipy_openblas_get_config64_"};
+    static const char *const config[] = {
+        "openblas_get_config", "openblas_get_config64_", "scipy_openblas_get_config",
+        "scipy_openblas_get_config64_"};
     const char *(*text)(void);
     const char *base = strrchr(path, '/');
     const char *words;
@@ -219,7 +221,8 @@ void bench_ours_open(struct bench_peer *ours, const struct bench_options *o)
     *ours = (struct bench_peer){.kind = PEER_BLAS, .type = GB_TYPES};
     ours->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!ours->library)
-        bench_die("%s: %s; build the library or name it with --ours FILE", path, dlerror());
+        bench_die("%s: %s; build the library or name it with --ours FILE", path,
+                  dlerror());
     snprintf(ours->label, sizeof(ours->label), "gemmblas");
 }
 
@@ -240,8 +243,9 @@ static bool python_packages(char *out, size_t size)
 
 void bench_cublas_find(const struct bench_options *o, char *path, size_t size)
 {
-    static const char *const toolkit[] = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
-                                          "/usr/lib/aarch64-linux-gnu", "/opt/cuda/lib64"};
+    static const char *const toolkit[] = {
+        "/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu", "/opt/cuda/lib64"};
     static const char *const package[] = {"cu13/lib", "cublas/lib"};
     static const int version[] = {13, 12};
     char packages[PATH_MAX / 2];
@@ -314,11 +318,13 @@ static void open_cublas(struct bench_peer *peer, const struct bench_options *o)
     bench_cublas_version(peer->library, version, sizeof(version));
     snprintf(peer->label, sizeof(peer->label), "%s %s%s", xt ? "cublasxt" : "cublas",
              version, peer->pin ? " pin 2048" : "");
-    *(void **)&create = symbol_of(peer->library, xt ? "cublasXtCreate" : "cublasCreate_v2");
+    *(void **)&create =
+        symbol_of(peer->library, xt ? "cublasXtCreate" : "cublasCreate_v2");
     status = create ? create(&peer->handle) : -1;
     if (status != 0)
-        bench_die("%s: it cannot be initialised (status %d); a GPU and its driver are needed",
-                  path, status);
+        bench_die(
+            "%s: it cannot be initialised (status %d); a GPU and its driver are needed",
+            path, status);
 }
 
 static void open_xt(struct bench_peer *peer, const struct bench_options *o)
@@ -332,7 +338,8 @@ static void open_xt(struct bench_peer *peer, const struct bench_options *o)
     *(void **)&select_devices = symbol_of(peer->library, "cublasXtDeviceSelect");
     *(void **)&pin = symbol_of(peer->library, "cublasXtSetPinningMemMode");
     *(void **)&block = symbol_of(peer->library, "cublasXtSetBlockDim");
-    if (!select_devices || !pin || !block || select_devices(peer->handle, 1, &device) != 0)
+    if (!select_devices || !pin || !block ||
+        select_devices(peer->handle, 1, &device) != 0)
         bench_die("cublasxt: it cannot use device 0; a GPU and its driver are needed");
     if (peer->pin && (pin(peer->handle, XT_PINNING_ENABLED) != 0 ||
                       block(peer->handle, XT_PIN_BLOCK) != 0))
@@ -398,17 +405,17 @@ static int cublas_trans(enum gb_trans t)
     return t == GB_CONJ ? 3 : (int)t;
 }
 
-static bool xt_host(const struct bench_peer *peer, const struct bench_shape *s, const void *a,
-                    const void *b, void *c)
+static bool xt_host(const struct bench_peer *peer, const struct bench_shape *s,
+                    const void *a, const void *b, void *c)
 {
     union scalar alpha = scalar(s->type, 1);
     union scalar beta = scalar(s->type, s->beta);
     cublasxt_gemm gemm;
 
     *(void **)&gemm = peer->call;
-    return gemm(peer->handle, cublas_trans(s->transa), cublas_trans(s->transb), (size_t)s->m,
-                (size_t)s->n, (size_t)s->k, &alpha, a, (size_t)s->lda, b, (size_t)s->ldb,
-                &beta, c, (size_t)s->ldc) == 0;
+    return gemm(peer->handle, cublas_trans(s->transa), cublas_trans(s->transb),
+                (size_t)s->m, (size_t)s->n, (size_t)s->k, &alpha, a, (size_t)s->lda, b,
+                (size_t)s->ldb, &beta, c, (size_t)s->ldc) == 0;
 }
 
 bool bench_peer_host(const struct bench_peer *peer, const struct bench_shape *s,
@@ -423,8 +430,8 @@ bool bench_peer_host(const struct bench_peer *peer, const struct bench_shape *s,
     if (peer->kind == PEER_CUBLASXT)
         return xt_host(peer, s, a, b, c);
     *(void **)&gemm = peer->call;
-    gemm(gb_trans_name(s->transa), gb_trans_name(s->transb), &s->m, &s->n, &s->k, &alpha, a,
-         &s->lda, b, &s->ldb, &beta, c, &s->ldc, 1, 1);
+    gemm(gb_trans_name(s->transa), gb_trans_name(s->transb), &s->m, &s->n, &s->k,
+         &alpha, a, &s->lda, b, &s->ldb, &beta, c, &s->ldc, 1, 1);
     return true;
 }
 
@@ -460,11 +467,11 @@ bool bench_peer_queue(const struct bench_peer *peer, const struct bench_shape *s
     if (!gemm || !batched)
         return false;
     if (s->batch == 1)
-        return gemm(peer->handle, ta, tb, (int)s->m, (int)s->n, (int)s->k, &alpha, pa, type,
-                    (int)s->lda, pb, type, (int)s->ldb, &beta, pc, type_c, (int)s->ldc,
-                    compute, ALGORITHM_DEFAULT) == 0;
-    return batched(peer->handle, ta, tb, (int)s->m, (int)s->n, (int)s->k, &alpha, pa, type,
-                   (int)s->lda, s->lda * bench_cols_a(s), pb, type, (int)s->ldb,
-                   s->ldb * bench_cols_b(s), &beta, pc, type_c, (int)s->ldc, s->ldc * s->n,
-                   (int)s->batch, compute, ALGORITHM_DEFAULT) == 0;
+        return gemm(peer->handle, ta, tb, (int)s->m, (int)s->n, (int)s->k, &alpha, pa,
+                    type, (int)s->lda, pb, type, (int)s->ldb, &beta, pc, type_c,
+                    (int)s->ldc, compute, ALGORITHM_DEFAULT) == 0;
+    return batched(peer->handle, ta, tb, (int)s->m, (int)s->n, (int)s->k, &alpha, pa,
+                   type, (int)s->lda, s->lda * bench_cols_a(s), pb, type, (int)s->ldb,
+                   s->ldb * bench_cols_b(s), &beta, pc, type_c, (int)s->ldc,
+                   s->ldc * s->n, (int)s->batch, compute, ALGORITHM_DEFAULT) == 0;
 }

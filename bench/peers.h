@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ours is measured against: libraries opened by dlopen, with prototypes of our own, so
- * that the bench builds on a machine that has none of them. */
+/* What ours is measured against: libraries opened by dlopen, with prototypes of our
+ * own, so that the bench builds on a machine that has none of them. */
 #ifndef GB_PEERS_H
 #define GB_PEERS_H
 
@@ -19,8 +19,9 @@ struct bench_peer {
     bool pin;
 };
 
-/* spec: "cublas", "cublasxt", "cublasxt-pin" or the path of a BLAS. Dies when it cannot be
- * opened. The cublas kinds need the device's context current in the calling thread. */
+/* spec: "cublas", "cublasxt", "cublasxt-pin" or the path of a BLAS. Dies when it cannot
+ * be opened. The cublas kinds need the device's context current in the calling thread.
+ */
 void bench_peer_open(struct bench_peer *peer, const char *spec,
                      const struct bench_options *o);
 void bench_peer_close(struct bench_peer *peer);
@@ -37,14 +38,15 @@ bool bench_peer_host(const struct bench_peer *peer, const struct bench_shape *s,
 bool bench_peer_queue(const struct bench_peer *peer, const struct bench_shape *s,
                       enum bench_math math, gb_devptr a, gb_devptr b, gb_devptr c);
 
-/* The directory that holds libcublas: --cublas, the loader's path, a CUDA toolkit, Python's
- * nvidia packages. "" when there is none but the loader's own search. Dies if `need` and it
- * cannot be found. Writes the library's path. */
+/* The directory that holds libcublas: --cublas, the loader's path, a CUDA toolkit,
+ * Python's nvidia packages. "" when there is none but the loader's own search. Dies if
+ * `need` and it cannot be found. Writes the library's path. */
 void bench_cublas_find(const struct bench_options *o, char *path, size_t size);
 /* "13.1.0" of an open libcublas. */
 void bench_cublas_version(void *library, char *out, size_t size);
 
-/* The path of the library that --ours names, or of the one built beside this program. */
+/* The path of the library that --ours names, or of the one built beside this program.
+ */
 void bench_ours_find(const struct bench_options *o, char *path, size_t size);
 
 #endif

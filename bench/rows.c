@@ -14,9 +14,11 @@
 #include "bench.h"
 #include "util.h"
 
-#define HEADER                                                                             \
-    "date\tdevice\tdriver\tcommit\tplace\tmath\troutine\ttype\ttypec\ttransa\ttransb\tm\t" \
-    "n\tk\tlda\tldb\tldc\tbatch\tbeta\tkernel\tours_us\tspread\ttflops\tpeer\tpeer_us\t"   \
+#define HEADER                                                                         \
+    "date\tdevice\tdriver\tcommit\tplace\tmath\troutine\ttype\ttypec\ttransa\ttransb"  \
+    "\tm\t"                                                                            \
+    "n\tk\tlda\tldb\tldc\tbatch\tbeta\tkernel\tours_us\tspread\ttflops\tpeer\tpeer_"   \
+    "us\t"                                                                             \
     "ratio\tnote\n"
 
 static const char *program = "bench";
@@ -176,15 +178,18 @@ static const char *parse_shape(char *line, struct bench_shape *s)
     bool ok_b;
     const char *wrong;
 
-    for (word = strtok_r(line, "\t \n", &save); word; word = strtok_r(NULL, "\t \n", &save)) {
+    for (word = strtok_r(line, "\t \n", &save); word;
+         word = strtok_r(NULL, "\t \n", &save)) {
         if (count == 13)
             return "more than 13 fields";
         field[count++] = word;
     }
     if (count != 13)
-        return "fewer than 13 fields: routine type typec transa transb m n k lda ldb ldc "
+        return "fewer than 13 fields: routine type typec transa transb m n k lda ldb "
+               "ldc "
                "batch beta";
-    *s = (struct bench_shape){.type = bench_type(field[1]), .type_c = bench_type(field[2])};
+    *s = (struct bench_shape){.type = bench_type(field[1]),
+                              .type_c = bench_type(field[2])};
     snprintf(s->routine, sizeof(s->routine), "%s", field[0]);
     wrong = check_types(s);
     if (*wrong)
@@ -199,7 +204,8 @@ static const char *parse_shape(char *line, struct bench_shape *s)
     if (!parse_ld(field[8], bench_rows_a(s), &s->lda) ||
         !parse_ld(field[9], bench_rows_b(s), &s->ldb) ||
         !parse_ld(field[10], s->m, &s->ldc))
-        return "lda, ldb, ldc: give 0 (tight), +1 (tight and one more) or at least the rows";
+        return "lda, ldb, ldc: give 0 (tight), +1 (tight and one more) or at least the "
+               "rows";
     if (!parse_count(field[11], 1, &s->batch))
         return "batch: give a whole number from 1";
     s->beta = strtod(field[12], &word);
@@ -242,7 +248,8 @@ size_t bench_shapes_read(const char *path, struct bench_shape **shapes)
     return count;
 }
 
-struct bench_shape bench_shape_from(const char *mnk, const char *types, const char *trans)
+struct bench_shape bench_shape_from(const char *mnk, const char *types,
+                                    const char *trans)
 {
     struct bench_shape s;
     char typename[8] = "f64";
@@ -256,7 +263,8 @@ struct bench_shape bench_shape_from(const char *mnk, const char *types, const ch
 
     if (types)
         snprintf(typename, sizeof(typename), "%.*s", (int)strcspn(types, ":,"), types);
-    typec = types && types[strcspn(types, ":,")] == ':' ? strchr(types, ':') + 1 : typename;
+    typec =
+        types && types[strcspn(types, ":,")] == ':' ? strchr(types, ':') + 1 : typename;
     if (strcmp(typename, "i8") == 0)
         typec = "i32";
     if (strlen(mnk) >= sizeof(mnk_copy) || !trans || strlen(trans) != 2)
@@ -274,7 +282,8 @@ struct bench_shape bench_shape_from(const char *mnk, const char *types, const ch
     else if (count != 3 || (save && *save))
         bench_die("--shape '%s': give MxNxK or N", mnk);
     snprintf(line, sizeof(line), "gemm %s %.*s %c %c %s %s %s 0 0 0 1 0", typename,
-             (int)strcspn(typec, ","), typec, trans[0], trans[1], part[0], part[1], part[2]);
+             (int)strcspn(typec, ","), typec, trans[0], trans[1], part[0], part[1],
+             part[2]);
     wrong = parse_shape(line, &s);
     if (*wrong)
         bench_die("--shape '%s': %s", mnk, wrong);
@@ -309,8 +318,8 @@ bool bench_shape_wanted(const struct bench_shape *s, const struct bench_options 
  * A100-SXM4-80GB" once vendor, family and memory are dropped. */
 static void short_name(const char *full, char *out, size_t size)
 {
-    static const char *const drop[] = {"NVIDIA ", "GeForce ", "Tesla ", "AMD ",
-                                       "Instinct ", "Radeon "};
+    static const char *const drop[] = {"NVIDIA ", "GeForce ",  "Tesla ",
+                                       "AMD ",    "Instinct ", "Radeon "};
     size_t i;
     size_t len;
 
@@ -364,7 +373,8 @@ static void commit_name(const char *given, char *out, size_t size)
         pclose(pipe);
 }
 
-/* Opens a results file and makes sure that it is one; dies before anything is measured. */
+/* Opens a results file and makes sure that it is one; dies before anything is measured.
+ */
 static void check_append(const char *path)
 {
     char line[sizeof(HEADER) + 1] = "";
@@ -377,8 +387,9 @@ static void check_append(const char *path)
         if (fputs(HEADER, file) == EOF || fflush(file) == EOF)
             bench_die("%s: %s; free some space", path, strerror(errno));
     } else if (strcmp(line, HEADER) != 0) {
-        bench_die("%s: its first line is not the header of bench rows; name another file",
-                  path);
+        bench_die(
+            "%s: its first line is not the header of bench rows; name another file",
+            path);
     }
     fclose(file);
 }
@@ -403,8 +414,8 @@ double bench_flops(const struct bench_shape *s)
     return per * (double)s->m * (double)s->n * (double)s->k * (double)s->batch;
 }
 
-/* Dense peaks from the data sheets, TFLOP/s (i8: TOP/s): matrix units where the type has
- * them. */
+/* Dense peaks from the data sheets, TFLOP/s (i8: TOP/s): matrix units where the type
+ * has them. */
 struct peak {
     const char *device;
     double half, tf32, f32, f64, i8;
@@ -448,24 +459,51 @@ double bench_peak(const char *device, enum gb_type type, enum bench_math math)
     return 0;
 }
 
-static void write_line(const struct bench_run *run, const struct bench_row *row,
-                       double tflops, const char *note)
+static void add_note(char *note, size_t size, const char *text)
+{
+    size_t used = strlen(note);
+
+    if (text && *text)
+        snprintf(note + used, size - used, "%s%s", used ? "; " : "", text);
+}
+
+static void make_note(const struct bench_run *run, const struct bench_row *row,
+                      char *note, size_t size)
+{
+    *note = '\0';
+    add_note(note, size, run->note);
+    add_note(note, size, row->remark);
+    add_note(note, size, row->ours_wrong ? "ours wrong" : NULL);
+    add_note(note, size, row->peer_wrong ? "peer wrong" : NULL);
+}
+
+static double tflops_of(const struct bench_row *row)
+{
+    return bench_flops(row->shape) / row->ours_us * 1e-6;
+}
+
+void bench_row_print(const struct bench_run *run, const struct bench_row *row)
 {
     const struct bench_shape *s = row->shape;
     double peak = bench_peak(run->device, s->type, row->math);
+    double tflops = tflops_of(row);
+    char note[256];
     char size[64];
 
+    make_note(run, row, note, sizeof(note));
     snprintf(size, sizeof(size), "%lldx%lldx%lld", (long long)s->m, (long long)s->n,
              (long long)s->k);
     printf("%-4s %-4s %s%s %-17s ld %lld,%lld,%lld", gb_type_name(s->type),
-           gb_type_name(s->type_c), gb_trans_name(s->transa), gb_trans_name(s->transb), size,
-           (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
+           gb_type_name(s->type_c), gb_trans_name(s->transa), gb_trans_name(s->transb),
+           size, (long long)s->lda, (long long)s->ldb, (long long)s->ldc);
     if (s->batch > 1)
         printf(" batch %lld", (long long)s->batch);
     if (s->beta != 0)
         printf(" beta %g", s->beta);
-    printf("  %s  %.3f us (%.1f %%)  %.3f TFLOP/s", row->kernel, row->ours_us, row->spread,
-           tflops);
+    printf("  %s", row->kernel);
+    if (row->splits > 1)
+        printf(" in %d splits", row->splits);
+    printf("  %.3f us (%.1f %%)  %.3f TFLOP/s", row->ours_us, row->spread, tflops);
     if (peak > 0)
         printf("  %.1f %% of peak", 100 * tflops / peak);
     else
@@ -477,10 +515,9 @@ static void write_line(const struct bench_run *run, const struct bench_row *row,
     fflush(stdout);
 }
 
-void bench_row_write(const struct bench_run *run, const struct bench_row *row)
+void bench_row_append(const struct bench_run *run, const struct bench_row *row)
 {
     const struct bench_shape *s = row->shape;
-    double tflops = bench_flops(s) / row->ours_us * 1e-6;
     char note[256];
     char peer[96] = "-\t-\t-";
     char line[1024];
@@ -489,32 +526,34 @@ void bench_row_write(const struct bench_run *run, const struct bench_row *row)
     struct tm tm;
     FILE *file;
 
-    snprintf(note, sizeof(note), "%s%s%s%s", run->note,
-             *run->note && (row->ours_wrong || row->peer_wrong) ? "; " : "",
-             row->ours_wrong ? "ours wrong" : "",
-             !row->peer_wrong  ? ""
-             : row->ours_wrong ? "; peer wrong"
-                               : "peer wrong");
-    write_line(run, row, tflops, note);
     if (!run->append)
         return;
+    make_note(run, row, note, sizeof(note));
     if (row->peer)
         snprintf(peer, sizeof(peer), "%.60s\t%.4f\t%.4f", row->peer, row->peer_us,
                  row->peer_us / row->ours_us);
     gmtime_r(&now, &tm);
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    snprintf(line, sizeof(line),
-             "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t"
-             "%lld\t%lld\t%g\t%s\t%.4f\t%.2f\t%.4f\t%s\t%s\n",
-             date, run->device, run->driver, run->commit, bench_place_name(row->place),
-             bench_math_name(row->math), s->routine, gb_type_name(s->type),
-             gb_type_name(s->type_c), gb_trans_name(s->transa), gb_trans_name(s->transb),
-             (long long)s->m, (long long)s->n, (long long)s->k, (long long)s->lda,
-             (long long)s->ldb, (long long)s->ldc, (long long)s->batch, s->beta, row->kernel,
-             row->ours_us, row->spread, tflops, peer, note);
+    snprintf(
+        line, sizeof(line),
+        "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%lld\t"
+        "%lld\t%lld\t%g\t%s\t%.4f\t%.2f\t%.4f\t%s\t%s\n",
+        date, run->device, run->driver, run->commit, bench_place_name(row->place),
+        bench_math_name(row->math), s->routine, gb_type_name(s->type),
+        gb_type_name(s->type_c), gb_trans_name(s->transa), gb_trans_name(s->transb),
+        (long long)s->m, (long long)s->n, (long long)s->k, (long long)s->lda,
+        (long long)s->ldb, (long long)s->ldc, (long long)s->batch, s->beta, row->kernel,
+        row->ours_us, row->spread, tflops_of(row), peer, note);
     file = fopen(run->append, "a");
     if (!file || fputs(line, file) == EOF || fclose(file) == EOF)
-        bench_die("%s: %s; name a file that can be written", run->append, strerror(errno));
+        bench_die("%s: %s; name a file that can be written", run->append,
+                  strerror(errno));
+}
+
+void bench_row_write(const struct bench_run *run, const struct bench_row *row)
+{
+    bench_row_print(run, row);
+    bench_row_append(run, row);
 }
 
 static int compare_doubles(const void *a, const void *b)
