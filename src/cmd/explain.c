@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "cmd.h"
 #include "device.h"
 #include "kernels.h"
@@ -14,16 +15,6 @@
 #include "route.h"
 #include "util.h"
 
-/* The routines that can be explained, from the table that the entries are made of. */
-static const struct routine {
-    const char *name;
-    enum gb_type type, type_c;
-} routines[] = {
-#define ROUTINE(name, type, type_c) {#name, GB_##type, GB_##type_c},
-#include "routines.def"
-#undef ROUTINE
-};
-
 static void help(void)
 {
     puts("usage: gemmblas explain ROUTINE TRANSA TRANSB M N K [BETA]\n\n"
@@ -31,8 +22,8 @@ static void help(void)
          "Prints where such a call would run, what the model expects of both sides, and the\n"
          "kernels that could serve it, the chosen one first. The shape alone counts: C is taken\n"
          "to overlap nothing, and BETA is 0 unless given. Routines:");
-    for (size_t i = 0; i < GB_COUNT(routines); i++)
-        printf(" %s", routines[i].name);
+    for (size_t i = 0; i < GB_ROUTINES; i++)
+        printf(" %s", gb_routines[i].name);
     putchar('\n');
 }
 
@@ -107,7 +98,7 @@ static struct gb_device_info device_info(bool *present)
 
 int cmd_explain(int argc, char **argv)
 {
-    const struct routine *r = NULL;
+    const struct gb_routine *r = NULL;
     struct gb_problem p = {.op = GB_GEMM, .alpha = {.re = 1}};
     struct gb_rates rates = gb_model_rates(environment);
     struct gb_device_info info;
@@ -123,9 +114,9 @@ int cmd_explain(int argc, char **argv)
     if (argc != 7 && argc != 8)
         return cmd_refuse("explain needs ROUTINE TRANSA TRANSB M N K [BETA], as in "
                           "`gemmblas explain dgemm N N 4096 4096 4096`");
-    for (size_t i = 0; i < GB_COUNT(routines); i++) {
-        if (strcmp(argv[1], routines[i].name) == 0)
-            r = &routines[i];
+    for (size_t i = 0; i < GB_ROUTINES; i++) {
+        if (strcmp(argv[1], gb_routines[i].name) == 0)
+            r = &gb_routines[i];
     }
     if (!r)
         return cmd_refuse("unknown routine \"%s\"; `gemmblas explain --help` lists them",

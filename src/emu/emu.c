@@ -455,6 +455,11 @@ static struct emu_device *begin_release(struct gb_device *base, const char *oper
     return dev;
 }
 
+static bool emu_plausible(void)
+{
+    return true;
+}
+
 static enum gb_status emu_count(int *n)
 {
     *n = GB_EMU_DEVICES;
@@ -981,6 +986,7 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
 
 static const struct gb_device_ops ops = {
     .name = "emu",
+    .plausible = emu_plausible,
     .count = emu_count,
     .open = emu_open,
     .close = emu_close,

@@ -217,12 +217,18 @@ static enum gb_status check(struct gb_device *dev, int error, const char *call)
 
 #define CU(dev, name, ...) check(dev, cu.name(__VA_ARGS__), #name)
 
+static const char *const names[] = {"libcuda.so.1", NULL};
+/* The module's node, its trace where nodes are made on first use, WSL, Jetson. */
+static const char *const nodes[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg",
+                                    "/dev/nvmap", NULL};
+
+static bool cuda_plausible(void)
+{
+    return gb_driver_plausible(names, nodes);
+}
+
 static void load(void)
 {
-    static const char *const names[] = {"libcuda.so.1", NULL};
-    /* The module's node, its trace where nodes are made on first use, WSL, Jetson. */
-    static const char *const nodes[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version",
-                                        "/dev/dxg", "/dev/nvmap", NULL};
 #define CALL(name, params) {#name, &cu.name},
     static const struct gb_driver_symbol symbols[] = {CUDA_CALLS(CALL)};
 #undef CALL
@@ -666,6 +672,7 @@ static enum gb_status cuda_launch(struct gb_device *dev, struct gb_stream *s,
 
 const struct gb_device_ops gb_cuda_ops = {
     .name = "cuda",
+    .plausible = cuda_plausible,
     .count = cuda_count,
     .open = cuda_open,
     .close = cuda_close,

@@ -231,6 +231,15 @@ static int list_ordinals(const char *knob, struct gb_device_ref *refs, int max)
     return n;
 }
 
+bool gb_device_plausible(const char *knob)
+{
+    if (strcasecmp(knob, "none") == 0)
+        return false;
+    if (strncasecmp(knob, "emu", 3) == 0)
+        return true;
+    return gb_cuda_ops.plausible() || gb_hip_ops.plausible();
+}
+
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max)
 {
     if (strcasecmp(knob, "none") == 0)

@@ -66,6 +66,8 @@ struct gb_guest {
 struct gb_device_ops {
     const char *name; /* "cuda", "hip", "emu" */
 
+    /* Could there be a device? Looks for nodes and loaded drivers only: nothing is loaded. */
+    bool (*plausible)(void);
     /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver.
      * Quick and silent where there is none. */
     enum gb_status (*count)(int *n);

@@ -35,8 +35,29 @@ void gb_hold_end(const struct gb_hold *hold)
     errno = hold->error;
 }
 
+static const char *existing(const char *const *nodes)
+{
+    while (*nodes && access(*nodes, F_OK) != 0)
+        nodes++;
+    return *nodes;
+}
+
+bool gb_driver_plausible(const char *const *names, const char *const *nodes)
+{
+    for (; *names; names++) {
+        void *handle = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+        if (handle) {
+            dlclose(handle);
+            return true;
+        }
+    }
+    return existing(nodes) != NULL;
+}
+
 void *gb_driver_open(const char *const *names, const char *const *nodes)
 {
+    const char *node;
     void *handle = NULL;
 
     /* A runtime that the program brought along is better than a second copy. */
@@ -44,14 +65,13 @@ void *gb_driver_open(const char *const *names, const char *const *nodes)
         handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (handle)
         return handle;
-    while (*nodes && access(*nodes, F_OK) != 0)
-        nodes++;
-    if (!*nodes)
+    node = existing(nodes);
+    if (!node)
         return NULL;
     for (const char *const *name = names; !handle && *name; name++)
         handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        gb_info("%s is there, but no driver library: %s", *nodes, dlerror());
+        gb_info("%s is there, but no driver library: %s", node, dlerror());
     return handle;
 }
 

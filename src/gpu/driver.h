@@ -69,6 +69,8 @@ void gb_hold_end(const struct gb_hold *hold);
  * can be loaded, provided one of the paths `nodes` exists: without a device nothing is
  * mapped into the process. NULL when there is none. */
 void *gb_driver_open(const char *const *names, const char *const *nodes);
+/* Would that find something to open? Loads nothing. */
+bool gb_driver_plausible(const char *const *names, const char *const *nodes);
 
 /* Fill a table of function pointers. False, with an info line, at the first symbol that
  * the library lacks. */

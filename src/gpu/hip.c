@@ -181,11 +181,17 @@ static enum gb_status check(struct gb_device *dev, int error, const char *call)
 
 #define HIP(dev, name, ...) check(dev, hip.name(__VA_ARGS__), #name)
 
+static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                                    "libamdhip64.so.5", NULL};
+static const char *const nodes[] = {"/dev/kfd", NULL};
+
+static bool hip_plausible(void)
+{
+    return gb_driver_plausible(names, nodes);
+}
+
 static void load(void)
 {
-    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
-                                        "libamdhip64.so.5", NULL};
-    static const char *const nodes[] = {"/dev/kfd", NULL};
 #define CALL(name, params) {#name, &hip.name},
     static const struct gb_driver_symbol symbols[] = {
         HIP_CALLS(CALL){"hipGetErrorName", &hip.hipGetErrorName}};
@@ -453,8 +459,7 @@ static enum gb_mem_kind hip_mem_kind(struct gb_device *dev, const void *ptr)
     int host = major < 6 ? 0 : 1;
 
     if (hip.hipPointerGetAttributes(&at, ptr) != hipSuccess) {
-        hip.hipGetLastError(); /* memory that the runtime does not know is an error to
-                                  it */
+        hip.hipGetLastError(); /* to HIP, memory that it does not know is an error */
         return GB_MEM_PAGEABLE;
     }
     if (at.is_managed)
@@ -654,6 +659,7 @@ static enum gb_status hip_launch(struct gb_device *dev, struct gb_stream *s,
 
 const struct gb_device_ops gb_hip_ops = {
     .name = "hip",
+    .plausible = hip_plausible,
     .count = hip_count,
     .open = hip_open,
     .close = hip_close,
