@@ -219,8 +219,8 @@ static enum gb_status check(struct gb_device *dev, int error, const char *call)
 
 static const char *const names[] = {"libcuda.so.1", NULL};
 /* The module's node, its trace where nodes are made on first use, WSL, Jetson. */
-static const char *const nodes[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg",
-                                    "/dev/nvmap", NULL};
+static const char *const nodes[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version",
+                                    "/dev/dxg", "/dev/nvmap", NULL};
 
 static bool cuda_plausible(void)
 {
