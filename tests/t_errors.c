@@ -120,35 +120,17 @@ static void cblas(void)
     ok(c[0] == 5 && c[1] == 6 && c[2] == 7 && c[3] == 8, "B14 C is as it was");
 }
 
-/* A thousand calls that never return, then one that must. */
-static void *jumper(void *arg)
+/* C = A A, by either name */
+static bool product(const double *a, double *c)
 {
-    const int minus = -1, n = BIG;
-    const int64_t wide_minus = -1, wide = BIG;
+    const int n = BIG;
+    const int64_t wide = BIG;
     const double one = 1, zero = 0;
-    double *a = malloc(sizeof *a * BIG * BIG), *c = malloc(sizeof *c * BIG * BIG);
-    volatile long jumps = 0;
-    jmp_buf out;
     bool right = true;
 
-    for (int i = 0; i < BIG * BIG; i++)
-        a[i] = i % 7 - 3;
-    seen.out = &out;
-    for (volatile int i = 0; i < ROUNDS; i++) {
-        if (setjmp(out)) {
-            jumps++;
-            continue;
-        }
-        if (i % 2)
-            dgemm_("N", "N", &minus, &n, &n, &one, a, &n, a, &n, &zero, c, &n, 1, 1);
-        else
-            dgemm_64_("N", "N", &wide_minus, &wide, &wide, &one, a, &wide, a, &wide,
-                      &zero, c, &wide, 1, 1);
-    }
-    seen.out = NULL;
-    for (int wide_names = 0; wide_names < 2; wide_names++) {
+    for (int names = 0; names < 2; names++) {
         memset(c, 0xff, sizeof *c * BIG * BIG);
-        if (wide_names)
+        if (names)
             dgemm_64_("N", "N", &wide, &wide, &wide, &one, a, &wide, a, &wide, &zero, c,
                       &wide, 1, 1);
         else
@@ -162,9 +144,37 @@ static void *jumper(void *arg)
                 right &= c[i + j * BIG] == sum;
             }
     }
+    return right;
+}
+
+/* A thousand calls that never return, then two that must. */
+static void *jumper(void *arg)
+{
+    const int minus = -1, n = BIG;
+    const int64_t wide_minus = -1, wide = BIG;
+    const double one = 1;
+    double *a = malloc(sizeof *a * BIG * BIG), *c = malloc(sizeof *c * BIG * BIG);
+    volatile long jumps = 0;
+    jmp_buf out;
+
+    for (int i = 0; i < BIG * BIG; i++)
+        a[i] = i % 7 - 3;
+    seen.out = &out;
+    for (volatile int i = 0; i < ROUNDS; i++) {
+        if (setjmp(out)) {
+            jumps++;
+            continue;
+        }
+        if (i % 2)
+            dgemm_("N", "N", &minus, &n, &n, &one, a, &n, a, &n, &one, c, &n, 1, 1);
+        else
+            dgemm_64_("N", "N", &wide_minus, &wide, &wide, &one, a, &wide, a, &wide,
+                      &one, c, &wide, 1, 1);
+    }
+    seen.out = NULL;
+    *(long *)arg = product(a, c) ? jumps : -1;
     free(a);
     free(c);
-    *(long *)arg = right ? jumps : -1;
     return NULL;
 }
 

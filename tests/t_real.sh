@@ -49,7 +49,6 @@ host 'no BLAS in the process' product
 is '' "$(cat "$tap_dir/err")" 'and nothing to say about it'
 host 'B19 hidden lengths' lengths
 host 'B14 illegal arguments return' bad
-# Two of the names have no BLAS behind them: one line each. What dgemm_ says is its BLAS's.
 is 2 "$(grep -c '^ \*\* On entry to DGEMM  parameter number  4' "$tap_dir/err")" \
     'B14 one line each on stderr'
 
