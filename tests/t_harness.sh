@@ -4,7 +4,7 @@
 # product, preloaded over it, and demand that the property that each breaks is reported.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
-model=$top_builddir/tests/.libs/model.so
+model=$top_builddir/tests/model.so
 gemm=$top_builddir/tests/t_gemm.t
 [ -e "$model" ] || bail "$model is missing"
 scratch

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The traps that tracing tools set: a malloc that asks dlsym and getenv, a dlsym that is
+ * wrapped and allocates, a dlopen that is watched. Preloaded before or after the library. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *(*real_malloc)(size_t);
+static void *(*real_dlsym)(void *, const char *);
+static __thread int depth;
+
+/* dlsym before there is one. */
+static void *find(const char *name)
+{
+    void *fn = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
+
+    return fn ? fn : dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
+}
+
+__attribute__((visibility("default"))) void *malloc(size_t bytes)
+{
+    if (!real_malloc) {
+        static char pool[65536];
+        static size_t used;
+
+        if (depth == 0) {
+            depth++;
+            *(void **)&real_malloc = dlsym(RTLD_NEXT, "malloc");
+            depth--;
+        }
+        if (!real_malloc) { /* dlsym itself allocates */
+            char *at = pool + used;
+
+            used += (bytes + 15) / 16 * 16;
+            return used <= sizeof pool ? at : NULL;
+        }
+    }
+    if (depth == 0 && bytes > 100000) {
+        depth++;
+        if (getenv("INTERPOSER_LOG") && write(STDERR_FILENO, "malloc\n", 7) < 0)
+            abort();
+        dlsym(RTLD_DEFAULT, "no_such_symbol_at_all");
+        depth--;
+    }
+    return real_malloc(bytes);
+}
+
+/* A wrapper cannot pass RTLD_NEXT on: it means "after the wrapper" then. */
+__attribute__((visibility("default"))) void *dlsym(void *handle, const char *name)
+{
+    void *fn;
+
+    if (!real_dlsym)
+        *(void **)&real_dlsym = find("dlsym");
+    depth++;
+    free(malloc(64));
+    fn = real_dlsym(handle, name);
+    depth--;
+    return fn;
+}
+
+__attribute__((visibility("default"))) void *dlopen(const char *path, int flags)
+{
+    static void *(*real)(const char *, int);
+    static const char text[] = "dlopen with DEEPBIND\n";
+
+    if (!real)
+        *(void **)&real = find("dlopen");
+    if (flags & RTLD_DEEPBIND && getenv("INTERPOSER_WATCH") &&
+        write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        abort();
+    return real(path, flags);
+}
