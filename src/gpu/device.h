@@ -66,7 +66,7 @@ struct gb_guest {
 struct gb_device_ops {
     const char *name; /* "cuda", "hip", "emu" */
 
-    /* Could there be a device? Looks for nodes and loaded drivers only: nothing is loaded. */
+    /* Could there be a device? Looks for nodes and loaded drivers; loads nothing. */
     bool (*plausible)(void);
     /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver.
      * Quick and silent where there is none. */
@@ -166,6 +166,9 @@ struct gb_device_ref {
  * "emu" or "emu:N"; or ordinals, counted over NVIDIA and then AMD devices. Loads
  * drivers, opens no context. Returns the number found, at most max. */
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
+
+/* Could that list have a device? Loads nothing: for a first call that need not wait. */
+bool gb_device_plausible(const char *knob);
 
 /* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra,
  * Intel MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */
