@@ -26,14 +26,15 @@ GB_HD double gb_fma_f64(double x, double y, double z)
     return __builtin_fma(x, y, z);
 }
 
-/* alpha == 0 drops the sum whatever it holds; beta == 0 is the caller's business: it passes
- * old only when C may be read. */
+/* alpha == 0 drops the sum whatever it holds. Where C must not be read, gb_unread_<t> is the
+ * beta to use with an old value of +0: it leaves alpha * sum as it is, sign of zero included,
+ * or +0 when the sum is dropped. */
 #define GB_EPILOGUE_REAL(t, real)                                                           \
-    GB_HD real gb_scale_##t(real alpha, real sum)                                           \
+    GB_HD real gb_unread_##t(real alpha)                                                    \
     {                                                                                       \
-        return alpha == 0 ? (real)0 : alpha * sum;                                          \
+        return alpha == 0 ? (real)0 : (real)-0.0;                                           \
     }                                                                                       \
-    GB_HD real gb_scale_add_##t(real alpha, real sum, real beta, real old)                  \
+    GB_HD real gb_epilogue_##t(real alpha, real sum, real beta, real old)                   \
     {                                                                                       \
         real scaled = beta * old;                                                           \
                                                                                             \
@@ -46,33 +47,24 @@ GB_EPILOGUE_REAL(f64, double)
 /* A real factor multiplies componentwise, so that an infinity of one component does not
  * become a NaN of the other. */
 #define GB_EPILOGUE_COMPLEX(t, r, real)                                                     \
-    GB_HD struct gb_##t gb_scale_##t(struct gb_##t alpha, struct gb_##t x)                  \
+    GB_HD struct gb_##t gb_unread_##t(struct gb_##t alpha)                                  \
+    {                                                                                       \
+        struct gb_##t beta = {0, 0};                                                        \
+                                                                                            \
+        if (alpha.re != 0 || alpha.im != 0)                                                 \
+            beta.re = (real)-0.0;                                                           \
+        return beta;                                                                        \
+    }                                                                                       \
+    GB_HD struct gb_##t gb_epilogue_##t(struct gb_##t alpha, struct gb_##t sum,             \
+                                        struct gb_##t beta, struct gb_##t old)              \
     {                                                                                       \
         struct gb_##t y;                                                                    \
                                                                                             \
-        y.re = alpha.re * x.re;                                                             \
-        y.im = alpha.re * x.im;                                                             \
-        if (alpha.im != 0) {                                                                \
-            y.re = gb_fma_##r(-alpha.im, x.im, y.re);                                       \
-            y.im = gb_fma_##r(alpha.im, x.re, y.im);                                        \
-        } else if (alpha.re == 0) {                                                         \
-            y.re = 0;                                                                       \
-            y.im = 0;                                                                       \
-        }                                                                                   \
-        return y;                                                                           \
-    }                                                                                       \
-    GB_HD struct gb_##t gb_scale_add_##t(struct gb_##t alpha, struct gb_##t sum,            \
-                                         struct gb_##t beta, struct gb_##t old)             \
-    {                                                                                       \
-        struct gb_##t y = old;                                                              \
-                                                                                            \
-        if (beta.re != 1 || beta.im != 0) {                                                 \
-            y.re = beta.re * old.re;                                                        \
-            y.im = beta.re * old.im;                                                        \
-            if (beta.im != 0) {                                                             \
-                y.re = gb_fma_##r(-beta.im, old.im, y.re);                                  \
-                y.im = gb_fma_##r(beta.im, old.re, y.im);                                   \
-            }                                                                               \
+        y.re = beta.re * old.re;                                                            \
+        y.im = beta.re * old.im;                                                            \
+        if (beta.im != 0) {                                                                 \
+            y.re = gb_fma_##r(-beta.im, old.im, y.re);                                      \
+            y.im = gb_fma_##r(beta.im, old.re, y.im);                                       \
         }                                                                                   \
         if (alpha.re != 0 || alpha.im != 0) {                                               \
             y.re = gb_fma_##r(alpha.re, sum.re, y.re);                                      \

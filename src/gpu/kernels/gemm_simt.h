@@ -40,6 +40,27 @@ GB_INLINE void gb_mad(gb_c64 &sum, gb_c64 a, gb_c64 b)
     sum.im = gb_fma_f64(a.im, b.re, sum.im);
 }
 
+/* By the sign bit: exact, and no work for the arithmetic pipe. */
+GB_INLINE float gb_negate_if(bool negate, float x)
+{
+    uint32_t u;
+
+    __builtin_memcpy(&u, &x, sizeof u);
+    u ^= (uint32_t)negate << 31;
+    __builtin_memcpy(&x, &u, sizeof u);
+    return x;
+}
+
+GB_INLINE double gb_negate_if(bool negate, double x)
+{
+    uint64_t u;
+
+    __builtin_memcpy(&u, &x, sizeof u);
+    u ^= (uint64_t)negate << 63;
+    __builtin_memcpy(&x, &u, sizeof u);
+    return x;
+}
+
 GB_INLINE float gb_plus(float x, float y)
 {
     return x + y;
@@ -63,13 +84,13 @@ template <> struct SimtMath<float> {
     {
         return (float)s[0];
     }
-    GB_DEVICE static float scale(float alpha, float x)
+    GB_DEVICE static float unread(float alpha)
     {
-        return gb_scale_f32(alpha, x);
+        return gb_unread_f32(alpha);
     }
-    GB_DEVICE static float scale_add(float alpha, float x, float beta, float old)
+    GB_DEVICE static float epilogue(float alpha, float sum, float beta, float old)
     {
-        return gb_scale_add_f32(alpha, x, beta, old);
+        return gb_epilogue_f32(alpha, sum, beta, old);
     }
     GB_DEVICE static float conj_if(bool, float x)
     {
@@ -83,13 +104,13 @@ template <> struct SimtMath<double> {
     {
         return s[0];
     }
-    GB_DEVICE static double scale(double alpha, double x)
+    GB_DEVICE static double unread(double alpha)
     {
-        return gb_scale_f64(alpha, x);
+        return gb_unread_f64(alpha);
     }
-    GB_DEVICE static double scale_add(double alpha, double x, double beta, double old)
+    GB_DEVICE static double epilogue(double alpha, double sum, double beta, double old)
     {
-        return gb_scale_add_f64(alpha, x, beta, old);
+        return gb_epilogue_f64(alpha, sum, beta, old);
     }
     GB_DEVICE static double conj_if(bool, double x)
     {
@@ -103,17 +124,17 @@ template <> struct SimtMath<gb_c32> {
     {
         return gb_c32{(float)s[0], (float)s[1]};
     }
-    GB_DEVICE static gb_c32 scale(gb_c32 alpha, gb_c32 x)
+    GB_DEVICE static gb_c32 unread(gb_c32 alpha)
     {
-        return gb_scale_c32(alpha, x);
+        return gb_unread_c32(alpha);
     }
-    GB_DEVICE static gb_c32 scale_add(gb_c32 alpha, gb_c32 x, gb_c32 beta, gb_c32 old)
+    GB_DEVICE static gb_c32 epilogue(gb_c32 alpha, gb_c32 sum, gb_c32 beta, gb_c32 old)
     {
-        return gb_scale_add_c32(alpha, x, beta, old);
+        return gb_epilogue_c32(alpha, sum, beta, old);
     }
     GB_DEVICE static gb_c32 conj_if(bool conj, gb_c32 x)
     {
-        return gb_c32{x.re, conj ? -x.im : x.im};
+        return gb_c32{x.re, gb_negate_if(conj, x.im)};
     }
 };
 
@@ -123,17 +144,17 @@ template <> struct SimtMath<gb_c64> {
     {
         return gb_c64{s[0], s[1]};
     }
-    GB_DEVICE static gb_c64 scale(gb_c64 alpha, gb_c64 x)
+    GB_DEVICE static gb_c64 unread(gb_c64 alpha)
     {
-        return gb_scale_c64(alpha, x);
+        return gb_unread_c64(alpha);
     }
-    GB_DEVICE static gb_c64 scale_add(gb_c64 alpha, gb_c64 x, gb_c64 beta, gb_c64 old)
+    GB_DEVICE static gb_c64 epilogue(gb_c64 alpha, gb_c64 sum, gb_c64 beta, gb_c64 old)
     {
-        return gb_scale_add_c64(alpha, x, beta, old);
+        return gb_epilogue_c64(alpha, sum, beta, old);
     }
     GB_DEVICE static gb_c64 conj_if(bool conj, gb_c64 x)
     {
-        return gb_c64{x.re, conj ? -x.im : x.im};
+        return gb_c64{x.re, gb_negate_if(conj, x.im)};
     }
 };
 
@@ -237,6 +258,7 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
     int rows;         /* that exist from this thread's first row on */
     int to;           /* its first place in shared memory */
     bool vec;         /* 128-bit loads are legal */
+    bool full;        /* all rows of the tile exist */
     S held[HELD];
 
     /* base: element (0, 0) of the first tile; whole: all of it is aligned to 16 bytes */
@@ -250,6 +272,7 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
         from = base + (ACROSS ? p.row * stride + p.k : p.k * stride + p.row);
         first_k = p.k;
         rows = (int)gb_tile_min(rows_left, TILE) - p.row;
+        full = rows_left >= TILE;
         to = p.k * PITCH + p.row;
     }
 
@@ -257,14 +280,23 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
     {
         const int k_left = (int)gb_tile_min(left, TILE_K) - first_k;
 
-        if (vec)
-            walk<Vectors, VECTORS>(tile + to, k_left);
-        else
-            walk<Singles, false>(tile + to, k_left);
+        if (vec) {
+            if (full && left >= TILE_K)
+                walk<Vectors, VECTORS, false>(tile + to, k_left);
+            else
+                walk<Vectors, VECTORS, true>(tile + to, k_left);
+        } else {
+            if (!VECTORS && full && left >= TILE_K)
+                walk<Singles, false, false>(tile + to, k_left);
+            else
+                walk<Singles, false, true>(tile + to, k_left);
+        }
         from += ACROSS ? TILE_K : TILE_K * stride;
     }
 
-    template <class Walk, bool VECTOR> GB_DEVICE void walk(T *at, int k_left)
+    /* MASKED: the tile reaches over an edge. */
+    template <class Walk, bool VECTOR, bool MASKED>
+    GB_DEVICE void walk(T *at, int k_left)
     {
         const S *column = from;
 
@@ -274,15 +306,18 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
 
             GB_UNROLL
             for (int u = t; u < t + Walk::ROW_TURNS; u++) {
-                /* what exists of the vector (or element) here, in elements */
-                int across = ACROSS ? rows - Walk::row(u) : k_left - Walk::k(u);
-                int along = ACROSS ? k_left - Walk::k(u) : rows - Walk::row(u);
-                int most = VECTOR ? VEC : 1;
-                int exist = across <= 0 || along <= 0 ? 0 : along < most ? along : most;
+                constexpr int most = VECTOR ? VEC : 1;
+                int exist = most; /* of the vector (or element) here, in elements */
 
+                if constexpr (MASKED) {
+                    int across = ACROSS ? rows - Walk::row(u) : k_left - Walk::k(u);
+                    int along = ACROSS ? k_left - Walk::k(u) : rows - Walk::row(u);
+
+                    exist = across <= 0 || along <= 0 ? 0 : along < most ? along : most;
+                }
                 if constexpr (DIRECT)
-                    gb_copy_async<(VECTOR ? VEC : 1) * sizeof(S)>(
-                        at + Walk::k(u) * PITCH + Walk::row(u), p, exist * (int)sizeof(S));
+                    gb_copy_async<most * sizeof(S)>(at + Walk::k(u) * PITCH + Walk::row(u), p,
+                                                    exist * (int)sizeof(S));
                 else
                     hold<VECTOR>(u, p, in_turn<Walk>(u) ? exist : 0);
                 p += Walk::ROW_STEP * stride;
@@ -459,12 +494,26 @@ template <class Tile> struct SimtOutput {
         return c / Tile::V * Tile::V * GB_LANES_N + c % Tile::V;
     }
 
-    GB_DEVICE bool wanted(int r, int c) const
-    {
-        int over = above + col(c) - row(r);
+    /* The rows of column c that are wanted, in terms of row(): [low, high). */
+    struct Span {
+        int low, high;
 
-        return row(r) < rows && !((g.flags & GB_G_UPPER) && over < 0) &&
-               !((g.flags & GB_G_LOWER) && over > 0);
+        GB_DEVICE bool has(int r) const
+        {
+            return row(r) >= low && row(r) < high;
+        }
+    };
+
+    GB_DEVICE Span span(int c) const
+    {
+        const int diagonal = above + col(c);
+        Span s = {0, col(c) < cols ? rows : 0};
+
+        if (g.flags & GB_G_UPPER && diagonal + 1 < s.high)
+            s.high = diagonal + 1;
+        if (g.flags & GB_G_LOWER)
+            s.low = diagonal;
+        return s;
     }
 
     /* flip: the sums are held conjugated */
@@ -473,10 +522,11 @@ template <class Tile> struct SimtOutput {
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
             const T *at = partial + i + (j + col(c)) * g.m;
+            const Span s = span(c);
 
             GB_UNROLL
             for (int r = 0; r < Tile::PER_M; r++)
-                if (col(c) < cols && wanted(r, c))
+                if (s.has(r))
                     sums.at[c][r] = Math::conj_if(flip, at[row(r)]);
         }
     }
@@ -486,10 +536,11 @@ template <class Tile> struct SimtOutput {
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
             T *at = partial + i + (j + col(c)) * g.m;
+            const Span s = span(c);
 
             GB_UNROLL
             for (int r = 0; r < Tile::PER_M; r++)
-                if (col(c) < cols && wanted(r, c))
+                if (s.has(r))
                     at[row(r)] = Math::conj_if(flip, sums.at[c][r]);
         }
     }
@@ -497,8 +548,9 @@ template <class Tile> struct SimtOutput {
     GB_DEVICE void finish(const SimtSums<Tile> &sums, Out *base, bool flip) const
     {
         constexpr int V = Tile::V;
-        const T alpha = Math::scalar(g.alpha), beta = Math::scalar(g.beta);
         const bool read = !(g.flags & GB_G_BETA_ZERO);
+        const T alpha = Math::scalar(g.alpha);
+        const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
         const bool vec =
             whole && (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
                              (V * sizeof(Out)) ==
@@ -507,12 +559,11 @@ template <class Tile> struct SimtOutput {
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
             Out *column = base + i + (j + col(c)) * g.ldc;
+            const Span s = span(c);
 
-            if (col(c) >= cols)
-                continue;
             GB_UNROLL
             for (int r = 0; r < Tile::PER_M; r += V) {
-                const bool full = vec && row(r) + V <= rows;
+                const bool full = vec && row(r) + V <= s.high;
                 Out *at = column + row(r);
                 Vec<Out, V> v = {};
 
@@ -521,29 +572,24 @@ template <class Tile> struct SimtOutput {
                 } else if (read) {
                     GB_UNROLL
                     for (int e = 0; e < V; e++)
-                        if (wanted(r + e, c))
+                        if (s.has(r + e))
                             v.at[e] = at[e];
                 }
                 GB_UNROLL
                 for (int e = 0; e < V; e++) {
-                    T x = Math::conj_if(flip, sums.at[c][r + e]);
+                    T old;
 
-                    if (read) {
-                        T old;
-
-                        gb_widen(v.at[e], old);
-                        x = Math::scale_add(alpha, x, beta, old);
-                    } else {
-                        x = Math::scale(alpha, x);
-                    }
-                    gb_narrow(x, v.at[e]);
+                    gb_widen(v.at[e], old);
+                    gb_narrow(Math::epilogue(alpha, Math::conj_if(flip, sums.at[c][r + e]),
+                                             beta, old),
+                              v.at[e]);
                 }
                 if (full) {
                     gb_store<Out, V>(at, v);
                 } else {
                     GB_UNROLL
                     for (int e = 0; e < V; e++)
-                        if (wanted(r + e, c))
+                        if (s.has(r + e))
                             at[e] = v.at[e];
                 }
             }
@@ -557,6 +603,27 @@ template <class Tile> struct SimtOutput {
 template <class S> GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
 {
     return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 == 0;
+}
+
+/* What a block does in one turn. Out of line: all this is dead during the main loop and must
+ * not hold registers there. */
+struct SimtWork {
+    gb_tile tile;
+    gb_split_range range;
+};
+
+GB_NOINLINE bool gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n, int64_t turn,
+                              SimtWork &work)
+{
+    gb_tile_map map;
+    int64_t unit = gb_tile_persistent_unit(gb_grid(), gb_block(), turn);
+
+    gb_tile_map_init(&map, &g, tile_m, tile_n);
+    if (unit >= gb_tile_map_units(&map))
+        return false;
+    gb_tile_map_at(&map, unit, &work.tile);
+    gb_split_range_init(&work.range, &g, g.split0 + work.tile.split);
+    return true;
 }
 
 template <class Tile, bool A_ACROSS, bool B_ACROSS>
@@ -578,22 +645,17 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
     /* this thread's corner of the shared tiles */
     const int row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
     const int col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
-    gb_tile_map map;
-    int64_t units;
+    SimtWork work;
 
-    gb_tile_map_init(&map, &g, Tile::M, Tile::N);
-    units = gb_tile_map_units(&map);
-    for (int64_t unit = gb_block(); unit < units; unit += gb_grid()) {
+    GB_NO_UNROLL
+    for (int64_t turn = 0; gb_simt_work(g, Tile::M, Tile::N, turn, work); turn++) {
         SimtLoader<In, T, Tile::M, Tile::K, Tile::THREADS, A_ACROSS> load_a;
         SimtLoader<In, T, Tile::N, Tile::K, Tile::THREADS, B_ACROSS> load_b;
         SimtSums<Tile> sums = {};
-        gb_split_range range;
-        gb_tile tile;
+        const gb_tile tile = work.tile;
+        gb_split_range range = work.range;
         int64_t left, skip;
         int now = 0;
-
-        gb_tile_map_at(&map, unit, &tile);
-        gb_split_range_init(&range, &g, g.split0 + tile.split);
         T *partial = reinterpret_cast<T *>(g.partial) +
                      (tile.batch * g.splits + g.split0 + tile.split) * g.m * g.n;
 
@@ -655,8 +717,9 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
 template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
 {
     typedef SimtMath<T> Math;
-    const T alpha = Math::scalar(g.alpha), beta = Math::scalar(g.beta);
-    const bool beta_zero = g.flags & GB_G_BETA_ZERO;
+    const bool read = !(g.flags & GB_G_BETA_ZERO);
+    const T alpha = Math::scalar(g.alpha);
+    const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
     const int64_t size = g.m * g.n, total = size * g.batch;
 
     for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
@@ -664,20 +727,16 @@ template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &
         const int64_t z = x / size, i = x % size % g.m, j = x % size / g.m;
         const T *from = reinterpret_cast<const T *>(g.partial) + z * g.splits * size + x % size;
         Out *at = reinterpret_cast<Out *>(g.c) + z * g.c_batch + i + j * g.ldc;
-        T sum, old;
+        T sum, old = {};
 
         if (!gb_tile_wanted(&g, i, j))
             continue;
         sum = from[0];
         for (int s = 1; s < g.splits; s++)
             sum = gb_plus(sum, from[s * size]);
-        if (beta_zero) {
-            sum = Math::scale(alpha, sum);
-        } else {
+        if (read)
             gb_widen(*at, old);
-            sum = Math::scale_add(alpha, sum, beta, old);
-        }
-        gb_narrow(sum, *at);
+        gb_narrow(Math::epilogue(alpha, sum, beta, old), *at);
     }
 }
 

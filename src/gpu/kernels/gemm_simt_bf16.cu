@@ -2,6 +2,5 @@
 /* gemm_simt: bf16 with C of the same type. */
 #include "gemm_simt.h"
 
-GB_SIMT(gemm_simt_bf16_128x128x16, 2, gb_bf16, gb_bf16, float, 128, 128, 16, 8, 8)
-GB_SIMT(gemm_simt_bf16_64x64x16, 2, gb_bf16, gb_bf16, float, 64, 64, 16, 4, 4)
+GB_SIMT(gemm_simt_bf16_128x64x16, 2, gb_bf16, gb_bf16, float, 128, 64, 16, 8, 4)
 GB_SIMT_REDUCE(gb_reduce_f32_bf16, gb_bf16, float)

@@ -4,7 +4,7 @@
  * name but through this file.
  *
  *   GB_KERNEL(symbol, threads, blocks, args)   define a kernel; blocks: wanted per processor
- *   GB_DEVICE, GB_INLINE, GB_UNROLL, GB_NO_UNROLL
+ *   GB_DEVICE, GB_INLINE, GB_NOINLINE, GB_UNROLL, GB_NO_UNROLL
  *   GB_SHARED(type, name)                      a block's static shared memory: one object
  *   GB_SHARED_DYNAMIC(type, name)              its dynamic shared memory: a pointer
  *   gb_thread() gb_block() gb_grid()           indices; grids are folded into x
@@ -38,6 +38,7 @@
 
 #define GB_DEVICE __device__
 #define GB_INLINE static __device__ __forceinline__
+#define GB_NOINLINE static __device__ __noinline__
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
 #define GB_SHARED(type, name) __shared__ type name
@@ -92,6 +93,7 @@ GB_INLINE void gb_copy_wait()
 
 #define GB_DEVICE __attribute__((device))
 #define GB_INLINE static __attribute__((device, always_inline)) inline
+#define GB_NOINLINE static __attribute__((device, noinline))
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
 #define GB_SHARED(type, name) static __attribute__((shared)) type name
@@ -135,6 +137,7 @@ GB_INLINE void gb_sync()
 
 #define GB_DEVICE
 #define GB_INLINE static inline __attribute__((always_inline))
+#define GB_NOINLINE static __attribute__((noinline))
 #define GB_UNROLL
 #define GB_NO_UNROLL
 #define GB_SHARED(type, name) type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
