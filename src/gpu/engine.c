@@ -97,23 +97,25 @@ void gb_engine_close(struct gb_engine *engine)
     struct gb_device *dev = engine->dev;
     struct gb_guest guest;
     struct gb_hold hold;
+    bool entered;
 
     if (engine->pid != getpid())
         return; /* threads and device belong to the parent */
     gb_hold_begin(&hold);
     gb_stage_drop(&engine->stage);
-    if (dev->ops->enter(dev, &guest) == GB_SUCCESS) {
-        while (engine->idle) {
-            struct gb_lane *lane = engine->idle;
+    /* a lost device cannot be entered, but releasing what it had stays legal */
+    entered = dev->ops->enter(dev, &guest) == GB_SUCCESS;
+    while (engine->idle) {
+        struct gb_lane *lane = engine->idle;
 
-            engine->idle = lane->link;
-            gb_lane_drop(dev, lane);
-        }
-        gb_pool_drop(&engine->pool);
-        for (int i = 0; i < engine->n_modules; i++)
-            dev->ops->module_unload(dev, engine->modules[i].module);
-        dev->ops->leave(dev, &guest);
+        engine->idle = lane->link;
+        gb_lane_drop(dev, lane);
     }
+    gb_pool_drop(&engine->pool);
+    for (int i = 0; i < engine->n_modules; i++)
+        dev->ops->module_unload(dev, engine->modules[i].module);
+    if (entered)
+        dev->ops->leave(dev, &guest);
     dev->ops->close(dev);
     pthread_cond_destroy(&engine->lane_back);
     pthread_mutex_destroy(&engine->module_lock);
