@@ -200,7 +200,7 @@ static void test_open(const struct words *w, struct rig *r)
 
 static void test_memory(const struct words *w, struct rig *r)
 {
-    size_t left, total;
+    size_t left = 0, total = 0;
     char local;
 
     ok(w->ops->mem_alloc(r->dev, 4000, &r->mem) == GB_SUCCESS &&
