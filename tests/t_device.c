@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which devices there are, and what a device of any back end must do: the emulated one
  * here, NVIDIA's and AMD's where there are some. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -270,14 +271,20 @@ static void *elsewhere(void *arg)
 /* Threads that the driver starts must not take the program's signals. */
 static int taking_threads(int signal)
 {
-    char path[64], line[128];
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
     int taking = 0;
 
-    for (int tid = getpid() + 1; tid < getpid() + 4096; tid++) {
+    if (!tasks)
+        bail("no /proc/self/task");
+    while ((task = readdir(tasks)) != NULL) {
         unsigned long long blocked;
+        char path[64], line[128];
         FILE *status;
 
-        snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+        if (atoi(task->d_name) == 0 || atoi(task->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.16s/status", task->d_name);
         status = fopen(path, "re");
         if (!status)
             continue;
@@ -286,6 +293,7 @@ static int taking_threads(int signal)
                 taking += !(blocked >> (signal - 1) & 1);
         fclose(status);
     }
+    closedir(tasks);
     return taking;
 }
 
