@@ -132,8 +132,8 @@ static bool sweep(struct product *x, const char *op, const char *how, int calls,
         tally->lost += out.lost;
         tally->oom += out.opened && out.why == GB_WHY_OOM;
         tally->partial += out.why == GB_WHY_LOST && out.done > 0;
-        /* Questions about events are many and alike. */
-        if (n > 40)
+        /* The later calls of a kind are many and alike. */
+        if (n > 16)
             n += n / 8;
     }
 }

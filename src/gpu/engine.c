@@ -12,7 +12,7 @@
 #include "util.h"
 
 enum {
-    FIRST_BLOCKS = 8,   /* pinned with the first lane: 2 ms each that no call has to wait for */
+    FIRST_BLOCKS = 4,   /* pinned with the first lane: 2 ms each that no call has to wait for */
     BUDGET_MS = 200,    /* asking the driver for free memory costs tens of microseconds */
     LANE_WAIT_MS = 50,  /* between looks at pending signals */
     RESERVE = 256 << 20 /* device memory left to others */
