@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fiber runner: every thread of every block runs once, barriers are barriers, mistakes
+ * of a kernel are found, orders differ, several OS threads may run kernels at once. */
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fiber.h"
+#include "tap.h"
+
+/* A kernel's body gets a copy of this struct and works through its pointers. */
+struct job {
+    int *out;      /* one per thread of the grid */
+    int *order;    /* of the threads of block 0, as they come */
+    int *place;    /* next free place in order */
+    int way;       /* what to do wrong */
+    int threads;   /* per block */
+    bool *flagged; /* set by a thread that saw something wrong */
+};
+
+static void count(const void *args)
+{
+    const struct job *j = args;
+
+    j->out[gb_fiber_block() * (uint32_t)j->threads + gb_fiber_thread()]++;
+    if (gb_fiber_block() == 0)
+        j->order[(*j->place)++] = (int)gb_fiber_thread();
+}
+
+/* Each thread adds what its neighbours wrote before the barrier, ten times over. */
+static void exchange(const void *args)
+{
+    const struct job *j = args;
+    int *shared = gb_fiber_shared((size_t)j->threads * 2 * sizeof *shared);
+    int me = (int)gb_fiber_thread(), value = me;
+
+    for (int turn = 0; turn < 10; turn++) {
+        int *now = shared + turn % 2 * j->threads;
+
+        now[me] = value;
+        gb_fiber_sync(__LINE__);
+        value = now[(me + 1) % j->threads] + turn;
+    }
+    j->out[gb_fiber_block() * (uint32_t)j->threads + gb_fiber_thread()] = value;
+}
+
+static void poisoned(const void *args)
+{
+    const struct job *j = args;
+    float *shared = gb_fiber_shared(64 * sizeof *shared);
+    float *dynamic = gb_fiber_shared_dynamic();
+
+    if (gb_fiber_thread() == 0) {
+        for (int i = 0; i < 64; i++)
+            *j->flagged |= !isnan(shared[i]) || !isnan(dynamic[i]);
+        for (int i = 0; i < 64; i++)
+            shared[i] = dynamic[i] = 0;
+        j->out[gb_fiber_block()]++;
+    }
+}
+
+enum { LEAVES, OTHER_BARRIER, OVERRUN, OVERRUN_DYNAMIC, TOO_MUCH, TWO_OBJECTS };
+
+static void wrong(const void *args)
+{
+    const struct job *j = args;
+    bool odd = gb_fiber_thread() % 2;
+
+    switch (j->way) {
+    case LEAVES:
+        if (odd)
+            gb_fiber_sync(1);
+        break;
+    case OTHER_BARRIER:
+        gb_fiber_sync(odd ? 1 : 2);
+        break;
+    case OVERRUN:
+        ((volatile char *)gb_fiber_shared(256))[256] = 0;
+        break;
+    case OVERRUN_DYNAMIC:
+        ((volatile char *)gb_fiber_shared_dynamic())[128] = 0;
+        break;
+    case TOO_MUCH:
+        gb_fiber_shared(64 << 10);
+        break;
+    case TWO_OBJECTS:
+        gb_fiber_shared(256);
+        gb_fiber_shared(128);
+        break;
+    }
+}
+
+static int run(void (*body)(const void *), const struct job *j, uint32_t grid, uint32_t seed,
+               char *error, size_t len)
+{
+    struct gb_emu_kernel k = {.symbol = "test", .family = "test", .body = body};
+
+    error[0] = '\0';
+    return gb_fiber_run(&k, grid, (uint32_t)j->threads, 256, j, sizeof *j, seed, error, len);
+}
+
+static void check_runs(void)
+{
+    static int out[100 * 96], first[96], second[96];
+    char error[200];
+
+    for (int threads = 1; threads <= 96; threads += 19) {
+        int place = 0, bad = 0;
+        struct job j = {.out = out, .order = first, .place = &place, .threads = threads};
+
+        memset(out, 0, sizeof out);
+        ok(run(count, &j, 100, 7, error, sizeof error) == 0, "%d threads: %s", threads, error);
+        for (int i = 0; i < 100 * threads; i++)
+            bad += out[i] != 1;
+        is_int(0, bad, "%d threads: every thread of every block ran once", threads);
+    }
+    for (int seed = 1; seed < 3; seed++) {
+        int place = 0;
+        struct job j = {
+            .out = out, .order = seed == 1 ? first : second, .place = &place, .threads = 96};
+
+        run(count, &j, 1, (uint32_t)seed, error, sizeof error);
+    }
+    ok(memcmp(first, second, sizeof first) != 0, "another seed is another order of threads");
+}
+
+static bool exchanged(const int *out, int blocks, int threads)
+{
+    for (int b = 0; b < blocks; b++)
+        for (int t = 0; t < threads; t++)
+            if (out[b * threads + t] != (t + 10) % threads + 45)
+                return false;
+    return true;
+}
+
+static void check_barriers(void)
+{
+    static int out[9 * 256];
+    char error[200];
+    int bad = 0;
+
+    for (uint32_t seed = 0; seed < 20; seed++) {
+        struct job j = {.out = out, .threads = 256};
+
+        memset(out, 0, sizeof out);
+        bad += run(exchange, &j, 9, seed, error, sizeof error) != 0 || !exchanged(out, 9, 256);
+    }
+    is_int(0, bad, "what is written before a barrier is read after it, whatever the order");
+}
+
+static void check_shared(void)
+{
+    int out[50] = {0};
+    bool flagged = false;
+    struct job j = {.out = out, .threads = 32, .flagged = &flagged};
+    char error[200];
+
+    ok(run(poisoned, &j, 50, 3, error, sizeof error) == 0 && out[0] == 1 && out[49] == 1,
+       "static and dynamic shared memory: %s", error);
+    ok(!flagged, "both are NaN at the start of every block");
+}
+
+static void check_mistakes(void)
+{
+    static const struct {
+        int way;
+        const char *message;
+    } cases[] = {
+        {LEAVES, "has ended"},
+        {OTHER_BARRIER, "waits at the barrier of line"},
+        {TOO_MUCH, "too much shared memory"},
+        {TWO_OBJECTS, "two objects"},
+/* an address sanitizer ends the process at these itself */
+#if !defined(__SANITIZE_ADDRESS__)
+        {OVERRUN, "outside the shared memory"},
+        {OVERRUN_DYNAMIC, "outside the shared memory"},
+#endif
+    };
+    char error[200];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int out[64] = {0}, order[64], place = 0;
+        struct job j = {.out = out, .order = order, .place = &place, .threads = 64,
+                        .way = cases[i].way};
+        struct gb_emu_kernel k = {.symbol = "wrong", .family = "test", .body = wrong};
+        int rc = gb_fiber_run(&k, 3, 64, 128, &j, sizeof j, 1, error, sizeof error);
+
+        ok(rc == -1 && strstr(error, cases[i].message), "found: %s", error);
+        ok(run(count, &j, 1, 1, error, sizeof error) == 0 && place == 64 && out[63] == 1,
+           "and the next kernel runs");
+    }
+    struct job j = {.threads = 2048};
+    ok(run(count, &j, 1, 1, error, sizeof error) == -1 && strstr(error, "illegal launch"),
+       "a block that is too large is refused: %s", error);
+}
+
+/* switching fibers is slow under the thread sanitizer */
+#if defined(__SANITIZE_THREAD__)
+enum { TURNS = 2 };
+#else
+enum { TURNS = 20 };
+#endif
+
+static void *thread_main(void *arg)
+{
+    int *bad = arg, *out = malloc(4 * 256 * sizeof *out);
+    char error[200];
+
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        struct job j = {.out = out, .threads = turn % 2 ? 256 : 64};
+
+        if (run(exchange, &j, 4, turn + 1, error, sizeof error) != 0 ||
+            !exchanged(out, 4, j.threads))
+            (*bad)++;
+    }
+    free(out);
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    int bad[THREADS] = {0}, sum = 0;
+
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, thread_main, &bad[i]) != 0)
+            bail("no thread");
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        sum += bad[i];
+    }
+    is_int(0, sum, "%d OS threads run kernels at once", THREADS);
+}
+
+static void check_table(void)
+{
+    const struct gb_emu_kernel *k =
+        gb_emu_kernel_find("gemm_simt_f64", "gb_gemm_simt_f64_64x64x8_nt");
+
+    ok(k && strcmp(k->symbol, "gb_gemm_simt_f64_64x64x8_nt") == 0, "a kernel is found");
+    ok(gb_emu_kernel_find("gemm_simt_f64", "gb_reduce_f64_f64") != NULL, "and its reduction");
+    ok(gb_emu_kernel_find("gemm_simt_f32", "gb_gemm_simt_f64_64x64x8_nt") == NULL,
+       "but not in another family");
+}
+
+int main(void)
+{
+    plan_lazy();
+    check_runs();
+    check_barriers();
+    check_shared();
+    check_mistakes();
+    check_threads();
+    check_table();
+    return 0;
+}
