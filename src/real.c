@@ -103,18 +103,18 @@ static struct link_map *own(void)
 
 /* What the dynamic section says, in addresses. */
 struct tables {
-    const ElfW(Sym) * sym;
+    const Elf64_Sym *sym;
     const char *str;
     const uint32_t *gnu, *sysv;
 };
 
-static struct tables tables_of(ElfW(Addr) base, const ElfW(Dyn) * ld)
+static struct tables tables_of(Elf64_Addr base, const Elf64_Dyn *ld)
 {
     struct tables t = {0};
 
     for (; ld->d_tag != DT_NULL; ld++) {
         /* glibc has relocated these in place, but not in the vdso. */
-        ElfW(Addr) at = ld->d_un.d_ptr < base ? ld->d_un.d_ptr + base : ld->d_un.d_ptr;
+        Elf64_Addr at = ld->d_un.d_ptr < base ? ld->d_un.d_ptr + base : ld->d_un.d_ptr;
         const void *p = (const void *)at; /* NOLINT(performance-no-int-to-ptr) */
 
         if (ld->d_tag == DT_SYMTAB)
@@ -131,23 +131,23 @@ static struct tables tables_of(ElfW(Addr) base, const ElfW(Dyn) * ld)
 
 static bool is_function(const struct tables *t, uint32_t i, const char *name)
 {
-    const ElfW(Sym) *s = &t->sym[i];
+    const Elf64_Sym *s = &t->sym[i];
     int type = ELF64_ST_TYPE(s->st_info);
 
     return s->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC) &&
            strcmp(t->str + s->st_name, name) == 0;
 }
 
-static const ElfW(Sym) * gnu_lookup(const struct tables *t, const char *name)
+static const Elf64_Sym *gnu_lookup(const struct tables *t, const char *name)
 {
     uint32_t buckets = t->gnu[0], first = t->gnu[1], words = t->gnu[2],
              shift = t->gnu[3];
-    const ElfW(Addr) *bloom = (const ElfW(Addr) *)&t->gnu[4];
+    const Elf64_Addr *bloom = (const Elf64_Addr *)&t->gnu[4];
     const uint32_t *bucket = (const uint32_t *)&bloom[words];
     const uint32_t *chain = bucket + buckets;
-    enum { BITS = 8 * sizeof(ElfW(Addr)) };
+    enum { BITS = 8 * sizeof(Elf64_Addr) };
     uint32_t h = 5381;
-    ElfW(Addr) word;
+    Elf64_Addr word;
 
     for (const char *c = name; *c; c++)
         h = h * 33 + (unsigned char)*c;
@@ -165,7 +165,7 @@ static const ElfW(Sym) * gnu_lookup(const struct tables *t, const char *name)
     return NULL;
 }
 
-static const ElfW(Sym) * sysv_lookup(const struct tables *t, const char *name)
+static const Elf64_Sym *sysv_lookup(const struct tables *t, const char *name)
 {
     uint32_t buckets = t->sysv[0], h = 0;
 
@@ -182,8 +182,8 @@ static const ElfW(Sym) * sysv_lookup(const struct tables *t, const char *name)
 /* The object's own definition: dlsym would answer for its dependencies too, and for a
  * program that is not position-independent it may answer a jump that leads back to us.
  */
-static const ElfW(Sym) *
-    definition(ElfW(Addr) base, const ElfW(Dyn) * ld, const char *name)
+static const Elf64_Sym *definition(Elf64_Addr base, const Elf64_Dyn *ld,
+                                   const char *name)
 {
     struct tables t = tables_of(base, ld);
 
@@ -199,7 +199,7 @@ static bool defines(const struct link_map *map, const char *name)
 
 /* May this object provide the name? Another copy of gemmblas may not: the two would
  * send each other every call. */
-static bool provides(ElfW(Addr) base, const ElfW(Dyn) * ld, const struct gb_real *real)
+static bool provides(Elf64_Addr base, const Elf64_Dyn *ld, const struct gb_real *real)
 {
     return (!own() || ld != own()->l_ld) && definition(base, ld, real->symbol) &&
            (!real->also || definition(base, ld, real->also)) &&
@@ -245,7 +245,7 @@ static void *checked(void *handle, const struct gb_real *real)
 
 static void *function_in(const struct link_map *map, const char *name)
 {
-    const ElfW(Sym) *s = definition(map->l_addr, map->l_ld, name);
+    const Elf64_Sym *s = definition(map->l_addr, map->l_ld, name);
     void *handle, *fn;
 
     if (!s)
@@ -309,9 +309,9 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        const Elf64_Phdr *ph = &info->dlpi_phdr[i];
         /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
-        const ElfW(Dyn) *ld = (const ElfW(Dyn) *)(info->dlpi_addr + ph->p_vaddr);
+        const Elf64_Dyn *ld = (const Elf64_Dyn *)(info->dlpi_addr + ph->p_vaddr);
 
         if (ph->p_type == PT_DYNAMIC && provides(info->dlpi_addr, ld, s->real) &&
             s->found++ == s->wanted)

@@ -91,9 +91,7 @@ static void fortran(void)
 static void cblas(void)
 {
     static const struct {
-        int layout, ta, tb;
-        int64_t m, n, k, lda, ldb, ldc;
-        int info;
+        int64_t layout, ta, tb, m, n, k, lda, ldb, ldc, info;
     } t[] = {
         {0, 111, 111, 2, 2, 2, 2, 2, 2, 1},    {102, 0, 111, 2, 2, 2, 2, 2, 2, 2},
         {102, 111, 0, 2, 2, 2, 2, 2, 2, 3},    {102, 111, 111, -1, 2, 2, 2, 2, 2, 4},
@@ -112,8 +110,8 @@ static void cblas(void)
                        (CBLAS_TRANSPOSE)t[i].tb, t[i].m, t[i].n, t[i].k, 1, a, t[i].lda,
                        a, t[i].ldb, 1, c, t[i].ldc);
         is_int(1, seen.calls, "B17 one report");
-        is_int(t[i].info, seen.info, "B13 layout %d, argument %d", t[i].layout,
-               t[i].info);
+        is_int(t[i].info, seen.info, "B13 layout %d, argument %d", (int)t[i].layout,
+               (int)t[i].info);
         is_string("cblas_dgemm", seen.name, "name");
         is_int(0, (long long)seen.len, "the setting that was refused");
     }

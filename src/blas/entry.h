@@ -20,8 +20,8 @@ void SLOW(const char *transa, const char *transb, const void *m, const void *n,
           size_t len_a, size_t len_b);
 
 struct gb_real REAL = {
-    .fast = SLOW,
-    .slow = SLOW,
+    .fast = (void *)SLOW,
+    .slow = (void *)SLOW,
     .symbol = GB_STR(SYMBOL),
     .sibling = GB_STR(F77(isamax)),
     .width = BITS == 64 ? GB_INT64 : GB_INT32,
@@ -38,7 +38,8 @@ struct gb_real REAL = {
 #define RESOLVER GB_CAT(gb_resolve_, SYMBOL)
 void ENTRY(void);
 void RESOLVER(void);
-struct gb_bare SLOT = {.target = RESOLVER, .entry = ENTRY, .real = &REAL};
+struct gb_bare SLOT = {
+    .target = (void *)RESOLVER, .entry = (void *)ENTRY, .real = &REAL};
 GB_ENTRY_BARE(SYMBOL, SLOT, ENTRY, RESOLVER, REAL, SLOW)
 #undef ENTRY
 #undef SLOT
@@ -67,11 +68,11 @@ void SLOW(const char *transa, const char *transb, const void *m, const void *n,
                                      .ldc = ldc};
     struct gb_forward next = gb_f77_gemm(&REAL, GB_CAT(GB_ROUTINE_, ROUTINE), &args,
                                          __builtin_return_address(0));
+    __typeof__(SLOW) *real = next.fn;
 
-    if (!next.fn)
+    if (!real)
         return;
-    ((__typeof__(&SLOW))next.fn)(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta,
-                                 c, ldc, len_a, len_b);
+    real(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, len_a, len_b);
     if (next.locked)
         gb_real_unlock();
 }
@@ -90,8 +91,8 @@ void SLOW(int layout, int transa, int transb, int64_t m, int64_t n, int64_t k,
           SCALAR beta, void *c, int64_t ldc);
 
 struct gb_real REAL = {
-    .fast = SLOW,
-    .slow = SLOW,
+    .fast = (void *)SLOW,
+    .slow = (void *)SLOW,
     .symbol = GB_STR(SYMBOL),
     .sibling = GB_STR(CBLAS(isamax)),
     .width = BITS == 64 ? GB_INT64 : GB_INT32,
@@ -120,11 +121,11 @@ void SLOW(int layout, int transa, int transb, int64_t m, int64_t n, int64_t k,
                                        .ldc = ldc};
     struct gb_forward next = gb_cblas_gemm(&REAL, GB_CAT(GB_ROUTINE_, ROUTINE), &args,
                                            __builtin_return_address(0));
+    __typeof__(SLOW) *real = next.fn;
 
-    if (!next.fn)
+    if (!real)
         return;
-    ((__typeof__(&SLOW))next.fn)(layout, transa, transb, m, n, k, alpha, a, lda, b, ldb,
-                                 beta, c, ldc);
+    real(layout, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     if (next.locked)
         gb_real_unlock();
 }
