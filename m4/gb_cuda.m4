@@ -45,6 +45,10 @@ _ACEOF
                     GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_arch,code=sm_$gb_arch"
                     AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])])
             done
+            # The smallest images: every unit test and command embeds them all. nvcc 12.4.
+            AS_IF(["$NVCC" -fatbin --compress-mode=size -o conftest.fatbin conftest.cu \
+                >&AS_MESSAGE_LOG_FD 2>&1],
+                [GB_GENCODE="$GB_GENCODE --compress-mode=size"])
             rm -f conftest.cu conftest.fatbin
             AC_MSG_RESULT([${gb_ok:-none}])
             AS_IF([test -n "$gb_ok"],

@@ -27,7 +27,7 @@ allowed=' blas>dispatch blas>leaf blas>public
  gpu>kernels gpu>leaf
  kernels>leaf
  emu>gpu emu>kernels emu>leaf
- cmd>dispatch cmd>gpu cmd>kernels cmd>leaf cmd>public '
+ cmd>blas cmd>dispatch cmd>gpu cmd>kernels cmd>leaf cmd>public '
 
 files=$(find src include -type f \( -name '*.[chS]' -o -name '*.cc' -o -name '*.cu' \
     -o -name '*.def' -o -name '*.inc' -o -name '*.sh' -o -name '*.map' \) | LC_ALL=C sort)
