@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu_kernels.h"
 #include "fiber.h"
+#include "gemm_args.h"
 #include "tap.h"
 
 /* A kernel's body gets a copy of this struct and works through its pointers. */
@@ -247,6 +249,42 @@ static void check_table(void)
        "but not in another family");
 }
 
+#if defined(__x86_64__)
+/* The two compilations of a kernel on random data, whose sums round at every step. */
+static void check_compilations(void)
+{
+    enum { M = 70, N = 66, K = 45 };
+    static double a[M * K], b[K * N], c[2][M * N];
+    const struct gb_emu_kernel *any = gb_emu_kernels_any, *fma = gb_emu_kernels_fma;
+    char error[200];
+
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        skip("this processor has no fused multiply-add");
+        return;
+    }
+    srand48(1);
+    for (int i = 0; i < M * K; i++)
+        a[i] = drand48() - 0.5;
+    for (int i = 0; i < K * N; i++)
+        b[i] = drand48() - 0.5;
+    while (any->symbol && strcmp(any->symbol, "gb_gemm_simt_f64_64x64x8_nn") != 0)
+        any++, fma++;
+    for (int i = 0; i < 2; i++) {
+        struct gb_gemm_args g = {.a = (uintptr_t)a, .b = (uintptr_t)b, .c = (uintptr_t)c[i],
+                                 .m = M, .n = N, .k = K, .k_end = K, .a_m = 1, .a_k = M,
+                                 .b_k = 1, .b_n = K, .ldc = M, .split_len = K, .splits = 1,
+                                 .split_count = 1, .batch = 1, .group_m = 1,
+                                 .alpha = {0.3, 0},
+                                 .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
+
+        if (gb_fiber_run(i ? fma : any, 4, 256, 0, &g, sizeof g, 1, error, sizeof error))
+            bail("%s", error);
+    }
+    ok(c[0][M * N - 1] != 0 && memcmp(c[0], c[1], sizeof c[0]) == 0,
+       "a kernel gives the same bits with and without the processor's multiply-add");
+}
+#endif
+
 int main(void)
 {
     plan_lazy();
@@ -256,5 +294,8 @@ int main(void)
     check_mistakes();
     check_threads();
     check_table();
+#if defined(__x86_64__)
+    check_compilations();
+#endif
     return 0;
 }

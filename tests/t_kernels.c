@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every row of kernels.def, in every layout, around the edges of its tile, against exact
+ * integer arithmetic; and the promise that neither splits of launches, nor panels, nor the
+ * grid change a bit. Works through the device table alone, so that the emulated device and
+ * hardware pass the same test. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "gemm_args.h"
+#include "half.h"
+#include "kernels.h"
+#include "tap.h"
+#include "tile_map.h"
+#include "util.h"
+
+static const struct gb_device_ops *ops;
+static struct gb_device *dev;
+static struct gb_stream *stream;
+static bool hardware;
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static void must(enum gb_status s, const char *what)
+{
+    if (s != GB_SUCCESS)
+        bail("%s: %s", what, gb_status_text(s));
+}
+
+/* ---- elements ---- */
+
+struct value {
+    double re, im;
+};
+
+static void put(enum gb_type t, void *base, int64_t at, struct value v)
+{
+    switch (t) {
+    case GB_F16:
+        ((uint16_t *)base)[at] = gb_f32_to_f16((float)v.re);
+        break;
+    case GB_BF16:
+        ((uint16_t *)base)[at] = gb_f32_to_bf16((float)v.re);
+        break;
+    case GB_F32:
+        ((float *)base)[at] = (float)v.re;
+        break;
+    case GB_F64:
+        ((double *)base)[at] = v.re;
+        break;
+    case GB_C32:
+        ((float *)base)[2 * at] = (float)v.re;
+        ((float *)base)[2 * at + 1] = (float)v.im;
+        break;
+    case GB_C64:
+        ((double *)base)[2 * at] = v.re;
+        ((double *)base)[2 * at + 1] = v.im;
+        break;
+    default:
+        bail("no such type in a kernel");
+    }
+}
+
+static struct value get(enum gb_type t, const void *base, int64_t at)
+{
+    switch (t) {
+    case GB_F16:
+        return (struct value){gb_f16_to_f32(((const uint16_t *)base)[at]), 0};
+    case GB_BF16:
+        return (struct value){gb_bf16_to_f32(((const uint16_t *)base)[at]), 0};
+    case GB_F32:
+        return (struct value){((const float *)base)[at], 0};
+    case GB_F64:
+        return (struct value){((const double *)base)[at], 0};
+    case GB_C32:
+        return (struct value){((const float *)base)[2 * at],
+                              ((const float *)base)[2 * at + 1]};
+    case GB_C64:
+        return (struct value){((const double *)base)[2 * at],
+                              ((const double *)base)[2 * at + 1]};
+    default:
+        bail("no such type in a kernel");
+    }
+}
+
+static struct value times(struct value x, struct value y)
+{
+    return (struct value){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+/* ---- operands ---- */
+
+/* A column-major matrix, `slices` of them `batch` elements apart, on host and device. */
+struct operand {
+    enum gb_type type;
+    int64_t rows, cols, ld, batch, slices;
+    size_t bytes;
+    unsigned char *host;
+    gb_devptr at;
+};
+
+static struct operand operand_new(enum gb_type t, int64_t rows, int64_t cols, int64_t ld,
+                                  int64_t slices, bool broadcast)
+{
+    struct operand o = {.type = t, .rows = rows, .cols = cols, .ld = ld, .slices = slices};
+    int64_t whole = gb_max(ld * (cols - 1) + rows, 1);
+
+    o.batch = broadcast ? 0 : whole + 3 * ld;
+    o.bytes = (size_t)(o.batch * (slices - 1) + whole) * gb_type_size(t);
+    void *host;
+
+    must(ops->host_alloc(dev, o.bytes, &host), "host_alloc");
+    must(ops->mem_alloc(dev, o.bytes, &o.at), "mem_alloc");
+    o.host = host;
+    memset(o.host, 0xff, o.bytes); /* every gap is NaN */
+    return o;
+}
+
+static void operand_drop(struct operand *o)
+{
+    ops->host_free(dev, o->host);
+    ops->mem_free(dev, o->at);
+}
+
+static void operand_up(const struct operand *o)
+{
+    must(ops->copy_in(dev, stream, o->at, 0, o->host, 0, o->bytes, 1), "copy_in");
+}
+
+static void operand_down(const struct operand *o)
+{
+    must(ops->copy_out(dev, stream, o->host, 0, o->at, 0, o->bytes, 1), "copy_out");
+    must(ops->stream_sync(dev, stream), "stream_sync");
+}
+
+static int64_t place(const struct operand *o, int64_t z, int64_t i, int64_t j)
+{
+    return z * o->batch + i + j * o->ld;
+}
+
+static double small(void)
+{
+    return (double)(draw() % 7) - 3;
+}
+
+static double real(void)
+{
+    return ldexp((double)(int64_t)draw(), -62);
+}
+
+static void operand_fill(struct operand *o, double (*next)(void))
+{
+    for (int64_t z = 0; z < (o->batch ? o->slices : 1); z++)
+        for (int64_t j = 0; j < o->cols; j++)
+            for (int64_t i = 0; i < o->rows; i++) {
+                struct value v = {next(), 0};
+
+                v.im = next();
+                put(o->type, o->host, place(o, z, i, j), v);
+            }
+}
+
+/* ---- one product ---- */
+
+struct product {
+    const struct gb_kernel *k;
+    char ta, tb; /* n or t: which way the unit stride runs */
+    bool conj_a, conj_b, broadcast;
+    int64_t m, n, kk;
+    int64_t gap[3]; /* ld beyond the least, of A, B and C */
+    struct value alpha, beta;
+    int64_t split_len; /* 0: one split */
+    int64_t cut;       /* k per launch, 0: all */
+    int batch, group;
+    uint32_t uplo, grid; /* grid 0: one block per unit */
+    int64_t row0, col0;
+};
+
+static struct product plain(const struct gb_kernel *k, char ta, char tb)
+{
+    return (struct product){.k = k, .ta = ta, .tb = tb, .m = 1, .n = 1, .kk = 1,
+                            .alpha = {1, 0}, .batch = 1, .group = 8};
+}
+
+static void describe(const struct product *p, char *buf, size_t len)
+{
+    snprintf(buf, len,
+             "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld conj %d%d alpha %g,%g beta "
+             "%g,%g split %lld cut %lld batch %d%s group %d uplo %u at %lld,%lld grid %u",
+             p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
+             (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2], p->conj_a,
+             p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
+             (long long)p->split_len, (long long)p->cut, p->batch,
+             p->broadcast ? " broadcast" : "", p->group, p->uplo, (long long)p->row0,
+             (long long)p->col0, p->grid);
+}
+
+/* Modules are loaded once per family. */
+static struct gb_module *module_of(const struct gb_kernel *k)
+{
+    static struct {
+        const char *family;
+        struct gb_module *module;
+    } known[32];
+    const struct gb_image *image = gb_image_find(k->family, &dev->info);
+    size_t i;
+
+    for (i = 0; i < GB_COUNT(known) && known[i].family; i++)
+        if (strcmp(known[i].family, k->family) == 0)
+            return known[i].module;
+    if (i == GB_COUNT(known))
+        bail("more families than expected");
+    must(ops->module_load(dev, k->family, image ? image->data : NULL, image ? image->bytes : 0,
+                          &known[i].module),
+         k->family);
+    known[i].family = k->family;
+    return known[i].module;
+}
+
+static struct gb_function *function(const struct gb_kernel *k, const char *symbol)
+{
+    struct gb_function *f;
+
+    must(ops->module_get(dev, module_of(k), symbol, &f), symbol);
+    return f;
+}
+
+static uint32_t grid_of(const struct product *p, const struct gb_gemm_args *g)
+{
+    struct gb_tile_map map;
+
+    gb_tile_map_init(&map, g, p->k->tile_m, p->k->tile_n);
+    return p->grid ? p->grid : (uint32_t)gb_max(gb_tile_map_units(&map), 1);
+}
+
+/* C := as gemm_args.h says, in as many launches as the product's cut asks for. */
+static void compute(const struct product *p, const struct operand *a, const struct operand *b,
+                    const struct operand *c)
+{
+    const struct gb_kernel *k = p->k;
+    size_t size = gb_type_size(k->type), partial_bytes;
+    int64_t split_len = p->split_len ? p->split_len : gb_max(p->kk, 1);
+    int64_t splits = gb_max(gb_ceil_div(p->kk, split_len), 1);
+    int64_t cut = p->cut ? p->cut : gb_max(p->kk, 1);
+    bool beta_zero = p->beta.re == 0 && p->beta.im == 0;
+    bool partial = splits > 1 || cut < p->kk;
+    struct gb_gemm_args g = {
+        .c = c->at,
+        .m = p->m,
+        .n = p->n,
+        .k = p->kk,
+        .a_m = p->ta == 'n' ? 1 : a->ld,
+        .a_k = p->ta == 'n' ? a->ld : 1,
+        .b_k = p->tb == 'n' ? 1 : b->ld,
+        .b_n = p->tb == 'n' ? b->ld : 1,
+        .ldc = c->ld,
+        .a_batch = a->batch,
+        .b_batch = b->batch,
+        .c_batch = c->batch,
+        .split_len = split_len,
+        .row0 = p->row0,
+        .col0 = p->col0,
+        .alpha = {p->alpha.re, p->alpha.im},
+        .beta = {p->beta.re, p->beta.im},
+        .splits = (int32_t)splits,
+        .batch = p->batch,
+        .group_m = p->group,
+        .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) | (p->conj_b ? GB_G_CONJ_B : 0) |
+                 (beta_zero ? GB_G_BETA_ZERO : 0),
+    };
+    char symbol[96];
+
+    gb_kernel_symbol(k, p->ta, p->tb, symbol, sizeof symbol);
+    partial_bytes = (size_t)(splits * p->m * p->n * p->batch) * gb_type_size(k->type_acc);
+    if (partial)
+        must(ops->mem_alloc(dev, partial_bytes, &g.partial), "mem_alloc");
+    for (int64_t at = 0; at < p->kk || at == 0; at += cut) {
+        g.k_begin = at;
+        g.k_end = gb_min(at + cut, p->kk);
+        g.a = a->at + (uint64_t)(at * g.a_k) * size;
+        g.b = b->at + (uint64_t)(at * g.b_k) * size;
+        g.split0 = (int32_t)gb_split_first(at, split_len);
+        g.split_count = (int32_t)gb_split_touched(at, g.k_end, split_len);
+        if (splits == 1 && g.k_end == p->kk)
+            g.flags |= GB_G_EPILOGUE;
+        must(ops->launch(dev, stream, function(k, symbol), grid_of(p, &g), k->threads, k->smem,
+                         &g, sizeof g),
+             symbol);
+    }
+    if (splits > 1) {
+        gb_kernel_reduce_symbol(k, symbol, sizeof symbol);
+        must(ops->launch(dev, stream, function(k, symbol), 1 + (uint32_t)(draw() % 5),
+                         GB_REDUCE_THREADS, 0, &g, sizeof g),
+             symbol);
+    }
+    must(ops->stream_sync(dev, stream), "stream_sync");
+    if (partial)
+        ops->mem_free(dev, g.partial);
+}
+
+struct operands {
+    struct operand a, b, c;
+    unsigned char *before; /* C as it was */
+};
+
+static struct operands operands_new(const struct product *p, double (*next)(void))
+{
+    const bool an = p->ta == 'n', bn = p->tb == 'n';
+    int64_t am = an ? p->m : p->kk, ak = an ? p->kk : p->m;
+    int64_t bk = bn ? p->kk : p->n, bc = bn ? p->n : p->kk;
+    struct operands o;
+
+    o.a = operand_new(p->k->type, am, ak, gb_max(am, 1) + p->gap[0], p->batch, p->broadcast);
+    o.b = operand_new(p->k->type, bk, bc, gb_max(bk, 1) + p->gap[1], p->batch, false);
+    o.c = operand_new(p->k->type_c, p->m, p->n, p->m + p->gap[2], p->batch, false);
+    operand_fill(&o.a, next);
+    operand_fill(&o.b, next);
+    /* with beta 0 all of C is NaN, its gaps always */
+    if (p->beta.re != 0 || p->beta.im != 0)
+        operand_fill(&o.c, next);
+    o.before = malloc(o.c.bytes);
+    memcpy(o.before, o.c.host, o.c.bytes);
+    operand_up(&o.a);
+    operand_up(&o.b);
+    operand_up(&o.c);
+    return o;
+}
+
+static void operands_drop(struct operands *o)
+{
+    operand_drop(&o->a);
+    operand_drop(&o->b);
+    operand_drop(&o->c);
+    free(o->before);
+}
+
+static struct value expected(const struct product *p, const struct operands *o, int64_t z,
+                             int64_t i, int64_t j)
+{
+    struct value sum = {0, 0}, old, x, y;
+
+    for (int64_t l = 0; l < p->kk; l++) {
+        x = get(o->a.type, o->a.host,
+                p->ta == 'n' ? place(&o->a, z, i, l) : place(&o->a, z, l, i));
+        y = get(o->b.type, o->b.host,
+                p->tb == 'n' ? place(&o->b, z, l, j) : place(&o->b, z, j, l));
+        x.im = p->conj_a ? -x.im : x.im;
+        y.im = p->conj_b ? -y.im : y.im;
+        x = times(x, y);
+        sum.re += x.re;
+        sum.im += x.im;
+    }
+    sum = times(p->alpha, sum);
+    if (p->beta.re != 0 || p->beta.im != 0) {
+        old = times(p->beta, get(o->c.type, o->before, place(&o->c, z, i, j)));
+        sum.re += old.re;
+        sum.im += old.im;
+    }
+    return sum;
+}
+
+static long failures, tried;
+
+static void complain(const struct product *p, const char *what)
+{
+    char text[400];
+
+    describe(p, text, sizeof text);
+    if (failures++ < 20)
+        diag("%s: %s", text, what);
+}
+
+/* Small integers: the result is known exactly, and so is each untouched byte. */
+static void check_exact(const struct product *p)
+{
+    struct operands o = operands_new(p, small);
+    size_t size = gb_type_size(p->k->type_c);
+    char what[160];
+
+    tried++;
+    compute(p, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    for (int64_t z = 0; z < p->batch; z++)
+        for (int64_t j = 0; j < p->n; j++)
+            for (int64_t i = 0; i < p->m; i++) {
+                int64_t at = place(&o.c, z, i, j), above = j + p->col0 - i - p->row0;
+                struct value want, seen;
+                union {
+                    double f64[2];
+                    unsigned char bytes[16];
+                } rounded;
+
+                if ((p->uplo == GB_G_UPPER && above < 0) ||
+                    (p->uplo == GB_G_LOWER && above > 0))
+                    continue; /* compared with the gaps, below */
+                want = expected(p, &o, z, i, j);
+                put(p->k->type_c, rounded.bytes, 0, want);
+                want = get(p->k->type_c, rounded.bytes, 0);
+                seen = get(p->k->type_c, o.c.host, at);
+                if (!(want.re == seen.re && want.im == seen.im)) {
+                    snprintf(what, sizeof what, "C(%lld,%lld) of %lld is %g,%g not %g,%g",
+                             (long long)i, (long long)j, (long long)z, seen.re, seen.im,
+                             want.re, want.im);
+                    complain(p, what);
+                    goto done;
+                }
+                memcpy(o.before + (size_t)at * size, o.c.host + (size_t)at * size, size);
+            }
+    if (memcmp(o.before, o.c.host, o.c.bytes) != 0)
+        complain(p, "an element outside the product was written");
+done:
+    operands_drop(&o);
+}
+
+/* Random reals: `other` computes the same product another way and must give the same bits. */
+static void check_same(const struct product *p, const struct product *other)
+{
+    struct operands o = operands_new(p, real);
+    unsigned char *first = malloc(o.c.bytes);
+
+    tried++;
+    compute(p, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    memcpy(first, o.c.host, o.c.bytes);
+    memcpy(o.c.host, o.before, o.c.bytes);
+    operand_up(&o.c);
+    compute(other, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    if (memcmp(first, o.c.host, o.c.bytes) != 0)
+        complain(other, "differs in bits from the plain product");
+    free(first);
+    operands_drop(&o);
+}
+
+/* ---- what is tried ---- */
+
+static const struct value alphas[] = {{1, 0}, {-2, 0}, {1, -1}};
+static const struct value betas[] = {{0, 0}, {1, 0}, {-0.5, 0}, {0.5, 1}};
+
+static bool is_complex(const struct gb_kernel *k)
+{
+    return gb_is_complex(k->type);
+}
+
+/* Sizes at and around a tile. */
+static int sizes_around(int tile, int64_t *out)
+{
+    int n = 0;
+
+    out[n++] = 1;
+    out[n++] = tile - 1;
+    out[n++] = tile;
+    out[n++] = tile + 1;
+    out[n++] = tile > 16 ? 13 : 5;
+    if (hardware) {
+        out[n++] = 2 * tile + 3;
+        out[n++] = 3 * tile;
+        out[n++] = 97;
+        out[n++] = 257;
+    }
+    return n;
+}
+
+static void check_edges(const struct gb_kernel *k, char ta, char tb)
+{
+    int64_t ms[16], ns[16], ks[16];
+    int nm = sizes_around(k->tile_m, ms), nn = sizes_around(k->tile_n, ns);
+    int nk = sizes_around(k->tile_k, ks), turn = (int)(draw() % 97);
+
+    ks[nk++] = 4 * k->tile_k;
+    ks[nk++] = 0;
+    for (int i = 0; i < nm; i++)
+        for (int j = 0; j < nn; j++)
+            for (int l = 0; l < nk; l++, turn++) {
+                struct product p = plain(k, ta, tb);
+
+                /* on the emulated device every pair of sizes is met, not every triple */
+                if (!hardware && (i + j + l) % 3 != 0)
+                    continue;
+                p.m = ms[i];
+                p.n = ns[j];
+                p.kk = ks[l];
+                /* aligned and ragged leading dimensions, by turns */
+                for (int x = 0; x < 3; x++)
+                    p.gap[x] = turn >> x & 1 ? 1 + turn % 5 : (16 - (x == 2 ? p.m : 0) % 16);
+                p.conj_a = is_complex(k) && turn % 3 == 1;
+                p.conj_b = is_complex(k) && turn / 3 % 2;
+                p.alpha = alphas[turn % (is_complex(k) ? 3 : 2)];
+                p.beta = betas[turn % (is_complex(k) ? 4 : 3)];
+                p.group = 1 + turn % 3;
+                check_exact(&p);
+            }
+}
+
+/* Leading dimensions and origins that allow vectors, sizes that end inside one. */
+static void check_vectors(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 8; x++) {
+        struct product p = plain(k, ta, tb);
+        int64_t am, bk;
+
+        p.m = k->tile_m + x + 1;
+        p.n = k->tile_n + 8 - x;
+        p.kk = 2 * k->tile_k + x;
+        am = ta == 'n' ? p.m : p.kk;
+        bk = tb == 'n' ? p.kk : p.n;
+        p.gap[0] = gb_round_up(am, 16) - am;
+        p.gap[1] = gb_round_up(bk, 16) - bk;
+        p.gap[2] = gb_round_up(p.m, 16) - p.m;
+        p.beta = betas[x % 3];
+        check_exact(&p);
+    }
+}
+
+static void check_conj(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 4 * 12; x++) {
+        struct product p = plain(k, ta, tb);
+
+        p.m = k->tile_m / 2 + 1;
+        p.n = 9;
+        p.kk = k->tile_k + 3;
+        p.conj_a = x & 1;
+        p.conj_b = x & 2;
+        p.alpha = alphas[x / 4 % 3];
+        p.beta = betas[x / 12];
+        p.cut = x % 5 == 4 ? 7 : 0;
+        check_exact(&p);
+    }
+}
+
+static void check_triangles(const struct gb_kernel *k, char ta, char tb)
+{
+    static const int shifts[] = {0, 1, -1, 37, -53, 400, -400};
+
+    for (size_t s = 0; s < GB_COUNT(shifts); s++)
+        for (int x = 0; x < 2; x++) {
+            struct product p = plain(k, ta, tb);
+
+            p.m = k->tile_m * 2 + 5 - 3 * x;
+            p.n = k->tile_n * 2 + (x ? 1 : -7);
+            p.kk = k->tile_k - 1;
+            p.uplo = x ? GB_G_UPPER : GB_G_LOWER;
+            p.row0 = 1000 + shifts[s];
+            p.col0 = 1000;
+            p.beta = betas[s % 3];
+            p.group = 1 + (int)s;
+            p.split_len = s % 3 == 2 ? 8 : 0;
+            p.cut = s % 3 == 1 ? 5 : 0;
+            check_exact(&p);
+        }
+}
+
+static void check_batch(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 4; x++) {
+        struct product p = plain(k, ta, tb);
+
+        p.m = k->tile_m / 2 + 3;
+        p.n = k->tile_n + 1;
+        p.kk = 2 * k->tile_k + 1;
+        p.batch = 3;
+        p.broadcast = x & 1;
+        p.split_len = x & 2 ? k->tile_k : 0;
+        p.beta = betas[x % 3];
+        check_exact(&p);
+    }
+}
+
+/* The same bits: launches cut k anywhere; any grid; any group; and with splits likewise. */
+static void check_bits(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 2; x++) {
+        struct product p = plain(k, ta, tb), q;
+
+        p.m = k->tile_m + 9;
+        p.n = k->tile_n * 2 - 5;
+        p.kk = 6 * k->tile_k + 5;
+        p.alpha = (struct value){0.7, is_complex(k) ? 0.3 : 0};
+        p.beta = (struct value){-1.3, 0};
+        p.conj_a = is_complex(k);
+        p.split_len = x ? 2 * k->tile_k : 0;
+        q = p;
+        q.cut = 3 * k->tile_k;
+        check_same(&p, &q);
+        q.cut = 7;
+        check_same(&p, &q);
+        q.cut = k->tile_k + 1;
+        q.grid = 1;
+        q.group = 1;
+        check_same(&p, &q);
+        q.cut = 0;
+        q.grid = 3;
+        check_same(&p, &q);
+    }
+}
+
+/* Special values: alpha 0 ignores NaN in A and B; NaN and infinity otherwise arrive. */
+static void check_special(const struct gb_kernel *k)
+{
+    struct product p = plain(k, 'n', 'n');
+    struct operands o;
+    struct value v;
+
+    p.m = p.n = p.kk = 3;
+    p.alpha = (struct value){0, 0};
+    o = operands_new(&p, small);
+    memset(o.a.host, 0xff, o.a.bytes);
+    operand_up(&o.a);
+    compute(&p, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    v = get(k->type_c, o.c.host, 0);
+    tried++;
+    if (!(v.re == 0 && v.im == 0 && !signbit(v.re)))
+        complain(&p, "alpha 0 and beta 0 do not give 0");
+    operands_drop(&o);
+
+    p.alpha = (struct value){1, 0};
+    p.beta = (struct value){1, 0};
+    o = operands_new(&p, small);
+    put(k->type, o.a.host, place(&o.a, 0, 1, 2), (struct value){NAN, 0});
+    put(k->type_c, o.c.host, place(&o.c, 0, 2, 0), (struct value){INFINITY, 0});
+    operand_up(&o.a);
+    operand_up(&o.c);
+    compute(&p, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    tried++;
+    if (!isnan(get(k->type_c, o.c.host, place(&o.c, 0, 1, 1)).re) ||
+        isnan(get(k->type_c, o.c.host, 0).re) ||
+        !isinf(get(k->type_c, o.c.host, place(&o.c, 0, 2, 0)).re))
+        complain(&p, "NaN or infinity did not arrive, or went too far");
+    operands_drop(&o);
+}
+
+/* The least denormal of the type times 1 is itself, in and out. */
+static void check_denormals(const struct gb_kernel *k)
+{
+    static const double least[GB_TYPES] = {0x1p-24, 0x1p-133, 0x1p-149, 0x1p-1074,
+                                           0x1p-149, 0x1p-1074, 0, 0};
+    struct product p = plain(k, 'n', 'n');
+    struct operands o = operands_new(&p, small);
+    double x = least[k->type];
+
+    put(k->type, o.a.host, 0, (struct value){x, 0});
+    put(k->type, o.b.host, 0, (struct value){1, 0});
+    operand_up(&o.a);
+    operand_up(&o.b);
+    compute(&p, &o.a, &o.b, &o.c);
+    operand_down(&o.c);
+    tried++;
+    if (get(k->type_c, o.c.host, 0).re != x)
+        complain(&p, "a denormal was lost");
+    operands_drop(&o);
+}
+
+static void check_row(const struct gb_kernel *k)
+{
+    failures = tried = 0;
+    for (int layout = 0; layout < 4; layout++) {
+        char ta = layout & 2 ? 't' : 'n', tb = layout & 1 ? 't' : 'n';
+
+        check_edges(k, ta, tb);
+        check_vectors(k, ta, tb);
+        if (is_complex(k))
+            check_conj(k, ta, tb);
+        check_triangles(k, ta, tb);
+        check_batch(k, ta, tb);
+        check_bits(k, ta, tb);
+    }
+    check_special(k);
+    check_denormals(k);
+    is_int(0, failures, "%s: %ld products", k->name, tried);
+}
+
+/* The table itself. */
+static void check_table(void)
+{
+    char symbol[96];
+
+    for (int i = 0; i < gb_kernel_count; i++)
+        if (gb_kernel_find(gb_kernels[i].name) != &gb_kernels[i])
+            ok(0, "%s: the name is not unique", gb_kernels[i].name);
+    ok(gb_kernel_find("gemm_none") == NULL, "an unknown kernel is not found");
+    gb_kernel_symbol(&gb_kernels[0], 't', 'n', symbol, sizeof symbol);
+    ok(strncmp(symbol, "gb_gemm_", 8) == 0 && strcmp(symbol + strlen(symbol) - 3, "_tn") == 0,
+       "a symbol is the kernel's name and its layout");
+}
+
+int main(void)
+{
+    const char *knob = getenv("GEMMBLAS_DEVICE");
+    struct gb_device_ref ref;
+    struct gb_guest guest;
+
+    if (gb_device_list(knob ? knob : "emu", &ref, 1) < 1)
+        skip_all("no device for GEMMBLAS_DEVICE=%s", knob ? knob : "emu");
+    ops = ref.ops;
+    must(ops->open(ref.ordinal, &dev), "open");
+    must(ops->enter(dev, &guest), "enter");
+    must(ops->stream_create(dev, &stream), "stream_create");
+    hardware = dev->info.vendor != GB_EMU;
+    diag("%s, %s", dev->info.name, dev->info.arch_name);
+    plan_lazy();
+    check_table();
+    for (int i = 0; i < gb_kernel_count; i++) {
+        const struct gb_kernel *k = &gb_kernels[i];
+
+        if (!gb_kernel_runs(k, &dev->info))
+            skip("%s: not for %s", k->name, dev->info.arch_name);
+        else if (hardware && !gb_image_find(k->family, &dev->info))
+            skip("%s: built without an image for %s", k->name, dev->info.arch_name);
+        else
+            check_row(k);
+    }
+    ops->stream_destroy(dev, stream);
+    ops->leave(dev, &guest);
+    ops->close(dev);
+    return 0;
+}
