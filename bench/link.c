@@ -464,7 +464,8 @@ int main(int argc, char **argv)
         {"threads", required_argument, NULL, 't'},
         {NULL, 0, NULL, 0},
     };
-    struct link_bench *b = calloc(1, sizeof(*b));
+    static struct link_bench bench;
+    struct link_bench *b = &bench;
     int threads[MOST_THREADS] = {1, 2, 4, 8, 12, 16};
     int counts = 6;
     const char *device = NULL;
@@ -473,8 +474,6 @@ int main(int argc, char **argv)
     int id;
 
     bench_name("link");
-    if (!b)
-        bench_die("out of memory; close other programs");
     b->bytes = (size_t)1 << 30;
     b->repeats = 5;
     opterr = 0;
@@ -510,6 +509,5 @@ int main(int argc, char **argv)
     pinned_lines(b);
     wrong = staged_lines(b, threads, counts);
     close_link(b, &guest);
-    free(b);
     return wrong > 0;
 }

@@ -35,6 +35,8 @@ struct cuda_clock {
     void *start, *stop;
 };
 
+enum host_use { HOST_A, HOST_B, HOST_C0, HOST_X, HOST_Y, HOST_USES };
+
 struct device_bench {
     const struct bench_options *o;
     struct bench_run run;
@@ -43,6 +45,8 @@ struct device_bench {
     struct gb_stream *stream;
     struct cuda_clock clock; /* start NULL: the host's clock */
     void *pinned;
+    void *host[HOST_USES];
+    size_t host_bytes[HOST_USES];
     const char *family[MODULES];
     struct gb_module *module[MODULES];
     struct bench_peer peer[BENCH_PEERS];
@@ -159,6 +163,8 @@ static void close_device(struct device_bench *b, struct gb_guest *guest)
         bench_peer_close(&b->peer[i]);
     for (i = 0; i < MODULES && b->module[i]; i++)
         b->ops->module_unload(b->dev, b->module[i]);
+    for (i = 0; i < HOST_USES; i++)
+        free(b->host[i]);
     b->ops->host_free(b->dev, b->pinned);
     b->ops->stream_destroy(b->dev, b->stream);
     b->ops->leave(b->dev, guest);
@@ -288,13 +294,18 @@ static gb_devptr operand_set(struct operand x, int set)
     return x.base + x.stride * (size_t)set;
 }
 
-static void *host_memory(size_t bytes)
+/* Memory on the host that lives for the whole run: touching new pages for every shape
+ * would take longer than its measurement. */
+static void *host_memory(struct device_bench *b, enum host_use use, size_t bytes)
 {
-    void *p = malloc(bytes);
-
-    if (!p)
-        bench_die("%zu bytes: out of memory; take a smaller shape", bytes);
-    return p;
+    if (b->host_bytes[use] < bytes) {
+        free(b->host[use]);
+        b->host[use] = malloc(bytes);
+        if (!b->host[use])
+            bench_die("%zu bytes: out of memory; take a smaller shape", bytes);
+        b->host_bytes[use] = bytes;
+    }
+    return b->host[use];
 }
 
 static int rotation(const struct device_bench *b, size_t bytes)
@@ -316,11 +327,11 @@ static void prepare(struct device_bench *b, struct device_shape *d)
     d->bytes_b = bench_bytes_b(s);
     d->bytes_c = bench_bytes_c(s);
     d->sets = rotation(b, d->bytes_a + d->bytes_b + d->bytes_c);
-    d->a = host_memory(d->bytes_a);
-    d->b = host_memory(d->bytes_b);
-    d->c0 = host_memory(d->bytes_c);
-    d->x = host_memory(d->bytes_c);
-    d->y = host_memory(d->bytes_c);
+    d->a = host_memory(b, HOST_A, d->bytes_a);
+    d->b = host_memory(b, HOST_B, d->bytes_b);
+    d->c0 = host_memory(b, HOST_C0, d->bytes_c);
+    d->x = host_memory(b, HOST_X, d->bytes_c);
+    d->y = host_memory(b, HOST_Y, d->bytes_c);
     d->dev_a = device_operand(b, d->bytes_a, d->sets);
     d->dev_b = device_operand(b, d->bytes_b, d->sets);
     d->dev_c = device_operand(b, d->bytes_c, d->sets);
@@ -346,7 +357,9 @@ static void prepare(struct device_bench *b, struct device_shape *d)
         must(b->ops->mem_alloc(b->dev, partial, &d->partial), "device memory");
     }
     for (set = 0; set <= b->peers; set++) {
-        d->sample[set] = host_memory((size_t)b->o->repeats * sizeof(double));
+        d->sample[set] = calloc((size_t)b->o->repeats, sizeof(double));
+        if (!d->sample[set])
+            bench_die("out of memory; ask for fewer --repeats");
         d->able[set] = true;
     }
 }
@@ -363,11 +376,6 @@ static void release(struct device_bench *b, struct device_shape *d)
     b->ops->mem_free(b->dev, d->dev_b.base);
     b->ops->mem_free(b->dev, d->dev_c.base);
     b->ops->mem_free(b->dev, d->dev_d.base);
-    free(d->a);
-    free(d->b);
-    free(d->c0);
-    free(d->x);
-    free(d->y);
 }
 
 static struct gb_gemm_args arguments(const struct device_shape *d, int set)
@@ -543,11 +551,13 @@ static void measure(struct device_bench *b, const struct bench_shape *s)
             judge(b, &d, &row[i]);
         wrong = wrong || row[i].ours_wrong;
     }
-    for (r = 0; r < b->o->repeats; r++) {
+    /* One block of each that does not count: clocks rise. */
+    for (r = -1; r < b->o->repeats; r++) {
         bench_shuffle(order, b->peers + 1, &b->random);
         for (i = 0; i <= b->peers; i++)
             if (d.able[order[i]])
-                d.sample[order[i]][r] = block_us(b, &d, order[i], d.launches[order[i]]);
+                d.sample[order[i]][r < 0 ? 0 : r] =
+                    block_us(b, &d, order[i], d.launches[order[i]]);
     }
     for (i = b->peers > 0; i <= b->peers; i++) {
         row[i].ours_us = bench_median(d.sample[0], (size_t)b->o->repeats);

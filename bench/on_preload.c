@@ -23,8 +23,7 @@ struct preload_bench {
     char client[PATH_MAX];
     char preload[SIDES][2 * PATH_MAX]; /* ours, theirs; then the CPU BLAS */
     char folder[2 * PATH_MAX]; /* of NVBLAS's own libraries and of the CPU BLAS */
-    struct bench_trace trace;
-    char config[PATH_MAX]; /* of NVBLAS */
+    char config[PATH_MAX];     /* of NVBLAS */
     char label[96];
     int wrong;
 };
@@ -34,6 +33,16 @@ struct preload_result {
     int count[SIDES];
     bool wrong[SIDES];
 };
+
+/* Files of ours that must not outlive the run, however it ends. */
+static char config_path[PATH_MAX]; /* of NVBLAS */
+static struct bench_trace trace = {.fd = -1};
+
+static void remove_files(void)
+{
+    unlink(config_path);
+    bench_trace_unlink(&trace);
+}
 
 static void find_client(char *out, size_t size)
 {
@@ -96,18 +105,18 @@ static void find_nvblas(struct preload_bench *b, char *out, size_t size)
         bench_die("%s: %s; name the library with --nvblas FILE", out, strerror(errno));
 }
 
-static void write_config(struct preload_bench *b, const char *blas)
+static void write_config(const char *blas)
 {
     const char *folder = getenv("TMPDIR");
     FILE *file;
     int fd;
 
-    snprintf(b->config, sizeof(b->config), "%s/nvblas.XXXXXX",
+    snprintf(config_path, sizeof(config_path), "%s/nvblas.XXXXXX",
              folder ? folder : "/tmp");
-    fd = mkstemp(b->config);
+    fd = mkstemp(config_path);
     file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file)
-        bench_die("%s: %s; set TMPDIR to a folder that can be written", b->config,
+        bench_die("%s: %s; set TMPDIR to a folder that can be written", config_path,
                   strerror(errno));
     fprintf(file,
             "NVBLAS_LOGFILE /dev/null\nNVBLAS_CPU_BLAS_LIB %s\nNVBLAS_GPU_LIST 0\n"
@@ -134,9 +143,9 @@ static void run_client(const struct preload_bench *b, const struct bench_shape *
     snprintf(path, sizeof(path), "%s%s%s", b->folder, loader_path ? ":" : "",
              loader_path ? loader_path : "");
     setenv("LD_LIBRARY_PATH", path, 1);
-    if (side == 0 && b->trace.fd >= 0)
-        setenv("GEMMBLAS_TRACE", b->trace.path, 1);
-    setenv("NVBLAS_CONFIG_FILE", b->config, 1);
+    if (side == 0 && trace.fd >= 0)
+        setenv("GEMMBLAS_TRACE", trace.path, 1);
+    setenv("NVBLAS_CONFIG_FILE", config_path, 1);
     setenv("LD_PRELOAD", b->preload[side], 1);
     dup2(out, STDOUT_FILENO);
     execl(b->client, b->client, gb_type_name(s->type), gb_trans_name(s->transa),
@@ -200,11 +209,11 @@ static void measure(struct preload_bench *b, const struct bench_shape *s)
         if (!r.sample[side])
             bench_die("out of memory; ask for fewer --repeats");
     }
-    bench_trace_clear(&b->trace);
+    bench_trace_clear(&trace);
     for (t = 0; t < TURNS; t++)
         for (side = 0; side < SIDES; side++)
             turn(b, s, side, calls, &r);
-    bench_trace_read(&b->trace, &ran);
+    bench_trace_read(&trace, &ran);
     row.kernel = ran.kernel;
     row.splits = ran.splits;
     row.remark = ran.remark;
@@ -246,12 +255,11 @@ int bench_on_preload(const struct bench_options *o, const struct bench_shape *sh
     snprintf(b->preload[1], sizeof(b->preload[1]), "%s:%s", theirs, blas);
     bench_device_name(o, name, sizeof(name), &driver);
     bench_run_init(&b->run, name, driver, o);
-    write_config(b, blas);
-    bench_trace_open(&b->trace);
+    write_config(blas);
+    bench_trace_open(&trace);
+    atexit(remove_files);
     for (i = 0; i < count; i++)
         measure(b, &shapes[i]);
-    unlink(b->config);
-    bench_trace_unlink(&b->trace);
     wrong = b->wrong;
     free(b);
     return wrong;

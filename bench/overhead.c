@@ -137,7 +137,7 @@ static void measure(struct overhead *o, const struct bench_run *run, bool cblas,
 
 static struct side side_of(void *library, const char *path)
 {
-    struct side s;
+    struct side s = {NULL, NULL};
 
     *(void **)&s.dgemm = dlsym(library, "dgemm_");
     *(void **)&s.cblas = dlsym(library, "cblas_dgemm");

@@ -388,7 +388,7 @@ const char *bench_peer_can(struct bench_peer *peer, const struct bench_shape *s)
     peer->type = s->type;
     peer->type_c = s->type_c;
     if (peer->kind == PEER_CUBLASXT) {
-        if (s->type == s->type_c && gb_type_size(s->type) >= 4) {
+        if (strlen(base) == 5 && strchr("sdcz", base[0])) {
             snprintf(name, sizeof(name), "cublasXt%cgemm", base[0] - 'a' + 'A');
             peer->call = symbol_of(peer->library, name);
         } else {

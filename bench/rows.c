@@ -384,6 +384,7 @@ static void check_append(const char *path)
         bench_die("%s: %s; name a file that can be written", path, strerror(errno));
     rewind(file);
     if (!fgets(line, sizeof(line), file)) {
+        rewind(file);
         if (fputs(HEADER, file) == EOF || fflush(file) == EOF)
             bench_die("%s: %s; free some space", path, strerror(errno));
     } else if (strcmp(line, HEADER) != 0) {

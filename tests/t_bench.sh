@@ -96,7 +96,7 @@ if [ -n "$openblas" ]; then
 
     # ---- a peer that is wrong ----
     file=$tap_dir/wrong.tsv
-    "$bench" --place host-repeat --shape 70x50x60 --type f64 --pause 0 --block 0 --repeats 1 \
+    "$bench" --place host-repeat --shape 90x60x40 --type f64 --pause 0 --block 0 --repeats 1 \
         --peer "$wrong_blas,$openblas" --append "$file" >"$tap_dir/out" 2>&1
     is 0 $? 'a wrong peer is no failure of ours'
     diag "$(cat "$tap_dir/out")"
@@ -105,7 +105,7 @@ if [ -n "$openblas" ]; then
     grep -q 'peer wrong' "$tap_dir/out"
     ok $? 'the line on stdout says so too'
     file=$tap_dir/ours.tsv
-    "$bench" --place host-repeat --shape 70x50x60 --type f64 --pause 0 --block 0 --repeats 1 \
+    "$bench" --place host-repeat --shape 90x60x40 --type f64 --pause 0 --block 0 --repeats 1 \
         --ours "$wrong_blas" --peer "$openblas" --append "$file" >/dev/null
     is 1 $? 'a wrong result of ours is exit status 1'
     is 'ours wrong' "$(column note "$file")" 'and the note says whose'
