@@ -4,6 +4,7 @@
 
 numpy_matmul.py [--preload libgemmblas.so.0] [--size 4096] [--repeats 7]
 prints, for float32 and float64, the median of repeated calls and of calls on new arrays.
+Exit status: 0, 1 when a result is wrong, 2 for bad usage.
 """
 
 import argparse
@@ -15,6 +16,18 @@ import time
 
 TURNS = 3
 WARM_SECONDS = 1.5
+
+
+def die(message):
+    sys.stderr.write("numpy_matmul.py: %s\n" % message)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors are one line."""
+
+    def error(self, message):
+        die(message + "; see numpy_matmul.py --help")
 
 
 def child(size, repeats):
@@ -54,16 +67,20 @@ def run(preload, size, repeats):
         env["LD_PRELOAD"] = preload
     command = [sys.executable, os.path.abspath(__file__), "--child", "--size", str(size),
                "--repeats", str(repeats)]
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          check=False)
+    said = done.stderr.decode().strip().splitlines()
     if done.returncode != 0:
-        sys.stderr.write("numpy_matmul.py: python3 with numpy fails under LD_PRELOAD=%s; "
-                         "run it by hand\n" % (preload or ""))
-        sys.exit(2)
+        die("%s %s: %s; take a python3 that has numpy" %
+            (sys.executable, "under " + preload if preload else "by itself",
+             said[-1] if said else "status %d" % done.returncode))
+    for line in said:
+        print(line, file=sys.stderr)
     return [line.split() for line in done.stdout.decode().splitlines()]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("--preload", help="library to preload, such as libgemmblas.so.0")
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--repeats", type=int, default=7, help="calls per process")
