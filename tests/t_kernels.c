@@ -604,26 +604,36 @@ static void check_bits(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* Special values: alpha 0 ignores NaN in A and B; NaN and infinity otherwise arrive. */
+/* Special values: alpha 0 ignores NaN in A and B, by the epilogue and by the reduction; NaN
+ * and infinity otherwise arrive. */
 static void check_special(const struct gb_kernel *k)
 {
     struct product p = plain(k, 'n', 'n');
     struct operands o;
     struct value v;
 
-    p.m = p.n = p.kk = 3;
+    p.m = p.n = 3;
+    p.kk = 40;
     p.alpha = (struct value){0, 0};
-    o = operands_new(&p, small);
-    memset(o.a.host, 0xff, o.a.bytes);
-    operand_up(&o.a);
-    compute(&p, &o.a, &o.b, &o.c);
-    operand_down(&o.c);
-    v = get(k->type_c, o.c.host, 0);
-    tried++;
-    if (!(v.re == 0 && v.im == 0 && !signbit(v.re)))
-        complain(&p, "alpha 0 and beta 0 do not give 0");
-    operands_drop(&o);
+    for (int x = 0; x < 4; x++) {
+        p.split_len = x & 1 ? 16 : 0;
+        p.beta = betas[x & 2];
+        o = operands_new(&p, small);
+        memset(o.a.host, 0xff, o.a.bytes);
+        operand_up(&o.a);
+        compute(&p, &o.a, &o.b, &o.c);
+        operand_down(&o.c);
+        v = get(k->type_c, o.before, 0);
+        v = x & 2 ? times(p.beta, v) : (struct value){0, 0};
+        tried++;
+        if (get(k->type_c, o.c.host, 0).re != v.re || get(k->type_c, o.c.host, 0).im != v.im ||
+            (!(x & 2) && signbit(get(k->type_c, o.c.host, 0).re)))
+            complain(&p, "alpha 0 does not leave beta C alone");
+        operands_drop(&o);
+    }
 
+    p.kk = 3;
+    p.split_len = 0;
     p.alpha = (struct value){1, 0};
     p.beta = (struct value){1, 0};
     o = operands_new(&p, small);
