@@ -9,21 +9,24 @@
 static void *(*real_malloc)(size_t);
 static void *(*real_dlsym)(void *, const char *);
 static __thread int depth;
+static char pool[65536]; /* what is allocated before malloc is found; never reused */
+static size_t used;
 
-/* dlsym before there is one. */
+#if defined __x86_64__
+#define FIRST_VERSION "GLIBC_2.2.5"
+#else
+#define FIRST_VERSION "GLIBC_2.17"
+#endif
+
+/* dlsym before there is one. What moved into libc with 2.34 kept its first version too. */
 static void *find(const char *name)
 {
-    void *fn = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
-
-    return fn ? fn : dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
+    return dlvsym(RTLD_NEXT, name, FIRST_VERSION);
 }
 
 __attribute__((visibility("default"))) void *malloc(size_t bytes)
 {
     if (!real_malloc) {
-        static char pool[65536];
-        static size_t used;
-
         if (depth == 0) {
             depth++;
             *(void **)&real_malloc = dlsym(RTLD_NEXT, "malloc");
@@ -44,6 +47,17 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
         depth--;
     }
     return real_malloc(bytes);
+}
+
+__attribute__((visibility("default"))) void free(void *at)
+{
+    static void (*real)(void *);
+
+    if ((char *)at >= pool && (char *)at < pool + sizeof pool)
+        return;
+    if (!real)
+        *(void **)&real = find("free");
+    real(at);
 }
 
 /* A wrapper cannot pass RTLD_NEXT on: it means "after the wrapper" then. */
