@@ -166,7 +166,8 @@ void switch_to(Context *from, Context *to)
     swapcontext(&from->uc, &to->uc);
 #endif
 #if FIBER_ASAN
-    __sanitizer_finish_switch_fiber(from->fake_stack, nullptr, nullptr);
+    /* back from `to`, whose stack a fiber must learn anew: another OS thread may run the crew */
+    __sanitizer_finish_switch_fiber(from->fake_stack, &to->bottom, &to->size);
 #endif
 }
 
