@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run tests that are already built on the hardware of this machine (GEMMBLAS_DEVICE=auto) and
 # sum their results. Needs bash and the build tree, no make, libtool or compiler, so that a
-# build tree can be carried to a machine where nothing can be installed.
+# build tree can be carried to a machine where nothing can be installed (tests/carry.sh).
 #   tests/run-gpu.sh BUILDDIR [TEST...]    default: those in BUILDDIR/tests/tests.list
 # Each test may take GB_TEST_SECONDS (default 600); logs go to GB_TEST_LOGS (default
-# BUILDDIR/gpu-logs). The last line is "N passed, N failed, N skipped".
+# BUILDDIR/gpu-logs). The last line is "N passed, N failed, N skipped"; exit status 77 where
+# there is no device.
 set -u
 [ $# -ge 1 ] || { echo "usage: run-gpu.sh BUILDDIR [TEST...]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,8 +19,17 @@ logs=${GB_TEST_LOGS:-$top_builddir/gpu-logs}
 mkdir -p "$logs" || exit 2
 export top_builddir top_srcdir
 export GEMMBLAS_DEVICE=${GEMMBLAS_DEVICE:-auto}
-export LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH=$top_builddir/.libs:$top_builddir/carry/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cd "$top_builddir" || exit 2
+
+# Without a device there is nothing to say: a skip with its reason, never a pass.
+if device=$(./gemmblas info 2>&1 | sed -n 's/^device //p' | head -n 1); [[ $device == none* ]]
+then
+    echo "SKIP: $device"
+    echo "0 passed, 0 failed, ${#tests[@]} skipped"
+    exit 77
+fi
+echo "device $device"
 
 passed=0 failed=0 skipped=0
 for t in "${tests[@]}"; do

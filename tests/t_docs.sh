@@ -31,6 +31,7 @@ for text in README.md HACKING.md; do
     lacking=
     names=0
     # Links, and whatever looks like the path of a file of ours.
+    # shellcheck disable=SC2016
     while read -r name; do
         names=$((names + 1))
         [ -e "$name" ] || lacking+=" $name"
