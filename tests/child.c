@@ -71,7 +71,8 @@ static bool drain(int fd, char *text, size_t len)
     size_t used = strlen(text);
     char spill[512];
     bool fits = used < len - 1;
-    ssize_t n = read(fd, fits ? text + used : spill, fits ? len - 1 - used : sizeof spill);
+    ssize_t n =
+        read(fd, fits ? text + used : spill, fits ? len - 1 - used : sizeof spill);
 
     if (n < 0)
         return errno == EINTR || errno == EAGAIN;
@@ -155,7 +156,8 @@ bool child_passed(const struct child *c)
 {
     if (!c->timed_out && c->status == 0)
         return true;
-    diag("%s %d after %.1f s", c->timed_out ? "timed out" : "status", c->status, c->seconds);
+    diag("%s %d after %.1f s", c->timed_out ? "timed out" : "status", c->status,
+         c->seconds);
     if (*c->out)
         diag("stdout: %s", c->out);
     if (*c->err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running this test program again in a mode of its own: knobs are read once per process, and
- * some questions are about how a process starts, forks and ends. */
+/* Running this test program again in a mode of its own: knobs are read once per
+ * process, and some questions are about how a process starts, forks and ends. */
 #ifndef CHILD_H
 #define CHILD_H
 
@@ -9,9 +9,9 @@
 
 struct child {
     bool timed_out;
-    int status;       /* of exit; 128 + signal when one ended it; -1 when it timed out */
+    int status; /* of exit; 128 + signal when one ended it; -1 when it timed out */
     double seconds;
-    char out[8192];   /* what it wrote, cut to fit, always terminated */
+    char out[8192]; /* what it wrote, cut to fit, always terminated */
     char err[8192];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading and unloading: this program is linked with neither gemmblas nor a BLAS, and meets
- * them by dlopen, by preload and through plug-ins. */
+/* Loading and unloading: this program is linked with neither gemmblas nor a BLAS, and
+ * meets them by dlopen, by preload and through plug-ins. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -40,12 +40,16 @@ static const char *object(const char *name)
 static bool product(fortran_gemm dgemm, int n)
 {
     size_t count = (size_t)n * (size_t)n;
-    double *a = calloc(3 * count, sizeof *a), *b = a + count, *c = b + count;
+    double *a = calloc(3 * count, sizeof *a), *b, *c;
     const double alpha = 1, beta = 0;
     bool right = true;
 
-    if (!a || !dgemm)
+    if (!a || !dgemm) {
+        free(a);
         return false;
+    }
+    b = a + count;
+    c = b + count;
     for (size_t i = 0; i < count; i++) {
         a[i] = (double)(i % 7) - 3;
         b[i] = i % (size_t)(n + 1) == 0 ? 2 : 0; /* twice the identity */
@@ -121,7 +125,8 @@ static int mode_b67(void)
     return 0;
 }
 
-/* The BLAS that a plug-in brought is closed by the program while ours still forwards to it. */
+/* The BLAS that a plug-in brought is closed by the program while ours still forwards to
+ * it. */
 static int mode_b67_fallback(void)
 {
     void *blas = open_blas(RTLD_NOW | RTLD_LOCAL);
@@ -168,9 +173,10 @@ static int mode_default(void)
 /* LU of a reference LAPACK: its inner products are visible. */
 static int mode_b76(void)
 {
-    static const char *const path[] = {"/usr/lib/x86_64-linux-gnu/lapack/liblapack.so.3",
-                                       "/usr/lib/aarch64-linux-gnu/lapack/liblapack.so.3",
-                                       "/usr/lib64/liblapack.so.3"};
+    static const char *const path[] = {
+        "/usr/lib/x86_64-linux-gnu/lapack/liblapack.so.3",
+        "/usr/lib/aarch64-linux-gnu/lapack/liblapack.so.3",
+        "/usr/lib64/liblapack.so.3"};
     int n = 300, info = -1, pivots[300];
     double *a = malloc((size_t)(n * n) * sizeof *a);
     void *lapack = NULL;
@@ -181,8 +187,10 @@ static int mode_b76(void)
     dgetrf = lapack ? (void (*)(const int *, const int *, double *, const int *, int *,
                                 int *))dlsym(lapack, "dgetrf_")
                     : NULL;
-    if (!dgetrf || !a)
+    if (!dgetrf || !a) {
+        free(a);
         return 77;
+    }
     for (int i = 0; i < n * n; i++)
         a[i] = i % (n + 1) == 0 ? n : 1.0 / (1 + i % 97);
     dgetrf(&n, &n, a, &n, pivots, &info);
@@ -237,12 +245,14 @@ int main(int argc, char **argv)
     if (c.status == 77)
         skip("B65 no other BLAS here");
     else
-        ok(child_passed(&c) && !*c.out && !*c.err, "B65 loaded late, all calls right, silent");
+        ok(child_passed(&c) && !*c.out && !*c.err,
+           "B65 loaded late, all calls right, silent");
     child_run(&c, "b65", route, 60);
     if (c.status == 77)
         skip("B65 no other BLAS here");
     else
-        ok(child_passed(&c) && !*c.out && !*c.err, "B65 loaded late, on the device, silent");
+        ok(child_passed(&c) && !*c.out && !*c.err,
+           "B65 loaded late, on the device, silent");
 
     child_run(&c, "b67", route, 60);
     ok(child_passed(&c), "B67 dlclose while a thread that called lives on");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program that uses the GPU itself, through the driver, beside ours: its context, its
- * registered memory, its allocations. Needs an NVIDIA GPU; says so where there is none. */
+ * registered memory, its allocations. Needs an NVIDIA GPU; says so where there is none.
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,20 +11,20 @@
 #include "tap.h"
 #include "verify.h"
 
-#define DRIVER(F)                                                                           \
-    F(cuInit, (unsigned))                                                                   \
-    F(cuDeviceGetCount, (int *))                                                            \
-    F(cuCtxGetCurrent, (void **))                                                           \
-    F(cuCtxSetCurrent, (void *))                                                            \
-    F(cuCtxGetDevice, (int *))                                                              \
-    F(cuDevicePrimaryCtxRetain, (void **, int))                                             \
-    F(cuMemHostRegister_v2, (void *, size_t, unsigned))                                     \
-    F(cuMemHostGetFlags, (unsigned *, void *))                                              \
-    F(cuMemHostUnregister, (void *))                                                        \
-    F(cuMemGetInfo_v2, (size_t *, size_t *))                                                \
-    F(cuMemAlloc_v2, (uint64_t *, size_t))                                                  \
-    F(cuMemFree_v2, (uint64_t))                                                             \
-    F(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                    \
+#define DRIVER(F)                                                                      \
+    F(cuInit, (unsigned))                                                              \
+    F(cuDeviceGetCount, (int *))                                                       \
+    F(cuCtxGetCurrent, (void **))                                                      \
+    F(cuCtxSetCurrent, (void *))                                                       \
+    F(cuCtxGetDevice, (int *))                                                         \
+    F(cuDevicePrimaryCtxRetain, (void **, int))                                        \
+    F(cuMemHostRegister_v2, (void *, size_t, unsigned))                                \
+    F(cuMemHostGetFlags, (unsigned *, void *))                                         \
+    F(cuMemHostUnregister, (void *))                                                   \
+    F(cuMemGetInfo_v2, (size_t *, size_t *))                                           \
+    F(cuMemAlloc_v2, (uint64_t *, size_t))                                             \
+    F(cuMemFree_v2, (uint64_t))                                                        \
+    F(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                               \
     F(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))
 
 #define POINTER(name, args) static int(*name) args;
@@ -38,9 +39,9 @@ static bool load(void)
     bool found = lib != NULL;
     int n = 0;
 
-#define LOAD(name, args)                                                                    \
-    if (lib)                                                                                \
-        *(void **)&name = dlsym(lib, #name);                                                \
+#define LOAD(name, args)                                                               \
+    if (lib)                                                                           \
+        *(void **)&name = dlsym(lib, #name);                                           \
     found = found && name;
     DRIVER(LOAD)
 #undef LOAD
@@ -72,14 +73,17 @@ static void b86(void)
     void *current = &current, *mine = NULL, *after = NULL;
     int devices = 0, last, at = -1;
 
-    ok(product(1000) && verify_trace_read().on_gpu, "B86 a call in a thread without a context");
+    ok(product(1000) && verify_trace_read().on_gpu,
+       "B86 a call in a thread without a context");
     ok(cuCtxGetCurrent(&current) == 0 && !current, "B86 none is current afterwards");
     cuDeviceGetCount(&devices);
     last = devices - 1;
     if (cuDevicePrimaryCtxRetain(&mine, last) != 0 || cuCtxSetCurrent(mine) != 0)
         bail("no context of our own");
-    ok(product(1000) && verify_trace_read().on_gpu, "B86 a call with device %d current", last);
-    ok(cuCtxGetCurrent(&after) == 0 && after == mine, "B86 the same context afterwards");
+    ok(product(1000) && verify_trace_read().on_gpu, "B86 a call with device %d current",
+       last);
+    ok(cuCtxGetCurrent(&after) == 0 && after == mine,
+       "B86 the same context afterwards");
     ok(cuCtxGetDevice(&at) == 0 && at == last, "B86 the same device afterwards");
 }
 
@@ -87,8 +91,8 @@ static void b80(void)
 {
     int64_t n = 1500;
     size_t bytes = (size_t)(n * n) * sizeof(double);
-    double *a = mmap(NULL, 3 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                     0);
+    double *a = mmap(NULL, 3 * bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     double *b, *c;
     unsigned flags;
     bool right = true;
@@ -102,8 +106,8 @@ static void b80(void)
         b[i] = i % (n + 1) == 0;
     }
     ok(cuMemHostRegister_v2(a, bytes, 0) == 0, "B80 the program registers A");
-    verify_call(verify_flavour("dgemm_"), 102, "N", "N", n, n, n,
-                (struct gb_scalar){.re = 1}, a, n, b, n, (struct gb_scalar){.re = 0}, c, n);
+    verify_call(verify_flavour("dgemm_"), 102, "N", "N", n, n, n, verify_real(1), a, n,
+                b, n, verify_real(0), c, n);
     for (int64_t i = 0; i < n * n; i++)
         right = right && c[i] == a[i];
     ok(right && verify_trace_read().on_gpu, "B80 a product of registered memory");
@@ -116,7 +120,8 @@ static void b80(void)
 
 static void b80_errors(void)
 {
-    static const char *const names[] = {"libcudart.so", "libcudart.so.13", "libcudart.so.12"};
+    static const char *const names[] = {"libcudart.so", "libcudart.so.13",
+                                        "libcudart.so.12"};
     int (*last_error)(void) = NULL;
 
     for (int i = 0; !last_error && i < 3; i++) {
@@ -148,19 +153,22 @@ static void b83(void)
     cuMemcpyHtoD_v2(kept, pattern, sizeof pattern);
     while (count < 256 && step >= (size_t)16 << 20) {
         cuMemGetInfo_v2(&free_bytes, &total);
-        if (free_bytes < step + ((size_t)64 << 20) || cuMemAlloc_v2(&held[count], step) != 0)
+        if (free_bytes < step + ((size_t)64 << 20) ||
+            cuMemAlloc_v2(&held[count], step) != 0)
             step /= 2;
         else
             count++;
     }
     cuMemGetInfo_v2(&free_bytes, &total);
-    ok(product(4000), "B83 a product with %zu MiB of device memory free", free_bytes >> 20);
+    ok(product(4000), "B83 a product with %zu MiB of device memory free",
+       free_bytes >> 20);
     t = verify_trace_read();
-    ok(t.on_gpu || strcmp(t.why, "oom") == 0, "B83 on the device or with reason oom (%s)",
-       t.why);
+    ok(t.on_gpu || strcmp(t.why, "oom") == 0,
+       "B83 on the device or with reason oom (%s)", t.why);
     for (int i = 0; i < count; i++)
         cuMemFree_v2(held[i]);
-    ok(product(4000) && verify_trace_read().on_gpu, "B83 on the device when there is room");
+    ok(product(4000) && verify_trace_read().on_gpu,
+       "B83 on the device when there is room");
     ok(cuMemcpyDtoH_v2(back, kept, sizeof back) == 0 && memcmp(back, pattern, 64) == 0,
        "B83 the program's own device memory is as it was");
     cuMemFree_v2(kept);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random property tests of every exported gemm: each flavour and type against the reference
- * product, with guard pages around all operands and signalling NaNs in every gap. Whether a
- * device really served is read from the trace. GEMMBLAS_ROUTE=cpu runs the same through the
- * real BLAS and the portable routines. */
+/* Random property tests of every exported gemm: each flavour and type against the
+ * reference product, with guard pages around all operands and signalling NaNs in every
+ * gap. Whether a device really served is read from the trace. GEMMBLAS_ROUTE=cpu runs
+ * the same through the real BLAS and the portable routines. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,15 +72,16 @@ static void make(struct verify_gemm *g, enum verify_fill ab, enum verify_fill c,
 
     for (int i = 0; i < 3; i++)
         chosen[i] = extra[verify_below(r, 6)];
-    verify_gemm_make(g, ab, c, chosen, (enum verify_place)verify_below(r, VERIFY_PLACES), r);
+    verify_gemm_make(g, ab, c, chosen,
+                     (enum verify_place)verify_below(r, VERIFY_PLACES), r);
 }
 
 /* Did the call just made go where it should have gone? */
 static bool routed(const struct verify_gemm *g)
 {
     struct verify_trace t = verify_trace_read();
-    bool trivial = g->m == 0 || g->n == 0 || g->k == 0 ||
-                   (g->alpha.re == 0 && g->alpha.im == 0);
+    bool trivial =
+        g->m == 0 || g->n == 0 || g->k == 0 || (g->alpha.re == 0 && g->alpha.im == 0);
     char call[256];
 
     verify_describe(g, call, sizeof call);
@@ -89,7 +90,8 @@ static bool routed(const struct verify_gemm *g)
         return false;
     }
     if (t.on_gpu != (device && !trivial)) {
-        snprintf(why, sizeof why, "route %s, why %s: %s", t.on_gpu ? "gpu" : "cpu", t.why, call);
+        snprintf(why, sizeof why, "route %s, why %s: %s", t.on_gpu ? "gpu" : "cpu",
+                 t.why, call);
         return false;
     }
     if (t.m * t.n != g->m * g->n || t.k != g->k) {
@@ -103,7 +105,8 @@ static bool routed(const struct verify_gemm *g)
     return true;
 }
 
-/* The design's bound holds on the device; a real BLAS only has to meet netlib's gauge. */
+/* The design's bound holds on the device; a real BLAS only has to meet netlib's gauge.
+ */
 static enum verify_how tolerance(void)
 {
     return device ? VERIFY_BOUND : VERIFY_GAUGE;
@@ -111,7 +114,8 @@ static enum verify_how tolerance(void)
 
 /* One property of one flavour over several random calls; two tests: right, and on the
  * device. */
-static void property(const struct verify_flavour *f, const char *what, uint64_t seed, int n,
+static void property(const struct verify_flavour *f, const char *what, uint64_t seed,
+                     int n,
                      void (*arrange)(struct verify_gemm *, struct verify_random *),
                      enum verify_fill ab, enum verify_fill c, enum verify_how how)
 {
@@ -184,10 +188,10 @@ static void one_flavour(const struct verify_flavour *f)
              VERIFY_NORMAL, tolerance());
     property(f, "small integers exact", 2, rounds, as_drawn, VERIFY_INTEGERS,
              VERIFY_INTEGERS, VERIFY_EXACT);
-    property(f, "beta = 0 over NaN", 3, rounds / 2, beta_zero, VERIFY_INTEGERS, VERIFY_NAN,
-             VERIFY_EXACT);
-    property(f, "alpha = 0 over NaN in A and B", 4, rounds / 4 + 1, alpha_zero, VERIFY_NAN,
-             VERIFY_INTEGERS, VERIFY_EXACT);
+    property(f, "beta = 0 over NaN", 3, rounds / 2, beta_zero, VERIFY_INTEGERS,
+             VERIFY_NAN, VERIFY_EXACT);
+    property(f, "alpha = 0 over NaN in A and B", 4, rounds / 4 + 1, alpha_zero,
+             VERIFY_NAN, VERIFY_INTEGERS, VERIFY_EXACT);
     property(f, "k = 0 scales C", 5, rounds / 4 + 1, k_zero, VERIFY_INTEGERS,
              VERIFY_INTEGERS, VERIFY_EXACT);
     property(f, "empty C", 6, 2, empty, VERIFY_INTEGERS, VERIFY_INTEGERS, VERIFY_EXACT);
@@ -200,15 +204,16 @@ static void all_forms(const struct verify_flavour *f)
     bool right = true, route = true;
 
     for (int form = 0; form < 32; form++) {
-        struct verify_gemm g = {.f = f,
-                                .row_major = form & 16,
-                                .transa = (enum gb_trans)(form & 3),
-                                .transb = (enum gb_trans)(form >> 2 & 3),
-                                .m = 33,
-                                .n = 29,
-                                .k = 35,
-                                .alpha = {.re = 2, .im = gb_is_complex(f->type) ? -1 : 0},
-                                .beta = {.re = -1, .im = gb_is_complex(f->type) ? 1 : 0}};
+        struct verify_gemm g = {
+            .f = f,
+            .row_major = form & 16,
+            .transa = (enum gb_trans)(form & 3),
+            .transb = (enum gb_trans)(form >> 2 & 3),
+            .m = 33,
+            .n = 29,
+            .k = 35,
+            .alpha = {.re = 2, .im = gb_is_complex(f->type) ? -1 : 0},
+            .beta = {.re = -1, .im = gb_is_complex(f->type) ? 1 : 0}};
 
         if (g.row_major && f->interface != VERIFY_CBLAS)
             continue;
@@ -224,8 +229,8 @@ static void all_forms(const struct verify_flavour *f)
     ok(right && route, "%s: every layout and transpose", f->symbol);
 }
 
-/* Special values pass through the product: an infinite or NaN element reaches exactly its
- * row or column of C, also against zeros. */
+/* Special values pass through the product: an infinite or NaN element reaches exactly
+ * its row or column of C, also against zeros. */
 static void special_values(const char *symbol)
 {
     const struct verify_flavour *f = verify_flavour(symbol);
@@ -247,7 +252,8 @@ static void special_values(const char *symbol)
         right = right && routed(&g);
         verify_gemm_drop(&g);
     }
-    if (!ok(right, "%s: NaN and infinity reach what they should and nothing else", symbol))
+    if (!ok(right, "%s: NaN and infinity reach what they should and nothing else",
+            symbol))
         diag("%s", why);
 }
 
@@ -284,8 +290,9 @@ static void large(const char *symbol)
         if (!shapes[s].large)
             continue;
         if (!verify_on_hardware()) {
-            skip("%s: %lld x %lld x %lld needs hardware", symbol, (long long)shapes[s].m,
-                 (long long)shapes[s].n, (long long)shapes[s].k);
+            skip("%s: %lld x %lld x %lld needs hardware", symbol,
+                 (long long)shapes[s].m, (long long)shapes[s].n,
+                 (long long)shapes[s].k);
             continue;
         }
         for (int integers = 0; integers < 2; integers++) {
@@ -303,8 +310,9 @@ static void large(const char *symbol)
             if (!ok(verify_gemm_run(&g, integers ? VERIFY_EXACT : tolerance(), why,
                                     sizeof why) &&
                         routed(&g),
-                    "%s: %lld x %lld x %lld, %s", symbol, (long long)g.m, (long long)g.n,
-                    (long long)g.k, integers ? "exact" : "within the bounds"))
+                    "%s: %lld x %lld x %lld, %s", symbol, (long long)g.m,
+                    (long long)g.n, (long long)g.k,
+                    integers ? "exact" : "within the bounds"))
                 diag("%s", why);
             verify_gemm_drop(&g);
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The judge is judged: 16-bit conversions, random numbers, guards and gaps of verify.c. */
+/* The judge is judged: 16-bit conversions, random numbers, guards and gaps of verify.c.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -43,7 +44,8 @@ static void rounding(void)
     }
     is_int(0, wrong, "bf16 rounds as the upper half of a float does");
     for (int i = 0; i < 0x7bff; i++) {
-        double lo = verify_from_f16((uint16_t)i), hi = verify_from_f16((uint16_t)(i + 1));
+        double lo = verify_from_f16((uint16_t)i),
+               hi = verify_from_f16((uint16_t)(i + 1));
         double middle = (lo + hi) / 2;
 
         between += verify_f16(middle) != (i & 1 ? i + 1 : i);
@@ -72,7 +74,8 @@ static void numbers(void)
     }
     ok(fabs(sum / n) < 0.01 && fabs(square / n - 1) < 0.02,
        "normal numbers have mean 0 and variance 1 (%.4f, %.4f)", sum / n, square / n);
-    ok(verify_next(&(struct verify_random){3}) == verify_next(&(struct verify_random){3}),
+    ok(verify_next(&(struct verify_random){3}) ==
+           verify_next(&(struct verify_random){3}),
        "a seed gives the same numbers");
 }
 
@@ -85,7 +88,8 @@ static void gaps(void)
         for (int row_major = 0; row_major < 2; row_major++) {
             struct verify_matrix x;
 
-            verify_matrix_make(&x, GB_F32, row_major, 5, 7, 9, (enum verify_place)place);
+            verify_matrix_make(&x, GB_F32, row_major, 5, 7, 9,
+                               (enum verify_place)place);
             verify_matrix_fill(&x, VERIFY_INTEGERS, &r);
             verify_freeze(&x, false);
             for (size_t i = 0; i < x.data_bytes; i++) {

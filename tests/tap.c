@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TAP writer. Every line is one write(2), so that forked children and threads never repeat
- * or tear one, and nothing waits in a buffer when a test crashes. */
+/* TAP writer. Every line is one write(2), so that forked children and threads never
+ * repeat or tear one, and nothing waits in a buffer when a test crashes. */
 #include "tap.h"
 
 #include <errno.h>
@@ -66,8 +66,8 @@ static void emit_format(const char *prefix, const char *format, ...)
     va_end(args);
 }
 
-/* The verdict. plan() comes first in a test, so its exit handler runs after all others that
- * the test registers. */
+/* The verdict. plan() comes first in a test, so its exit handler runs after all others
+ * that the test registers. */
 static void finish(void)
 {
     if (getpid() != owner || kind == PLAN_NONE)
@@ -174,7 +174,8 @@ int is_string(const char *wanted, const char *seen, const char *format, ...)
     return passed;
 }
 
-static void skip_one(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+static void skip_one(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0)));
 
 static void skip_one(const char *format, va_list args)
 {

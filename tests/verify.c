@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data, reference product, comparison, callers and trace for the tests of BLAS semantics. */
+/* Data, reference product, comparison, callers and trace for the tests of BLAS
+ * semantics. */
 #include "verify.h"
 
 #include <fcntl.h>
@@ -19,7 +20,8 @@
 
 struct verify_random verify_seed(uint64_t seed)
 {
-    struct verify_random r = {.state = seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u};
+    struct verify_random r = {.state =
+                                  seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u};
 
     for (int i = 0; i < 4; i++)
         verify_next(&r);
@@ -43,7 +45,8 @@ double verify_normal(struct verify_random *r)
 {
     double sum = 0;
 
-    /* Twelve uniform numbers of variance 1/12: cheap, and close enough in the middle. */
+    /* Twelve uniform numbers of variance 1/12: cheap, and close enough in the middle.
+     */
     for (int i = 0; i < 3; i++) {
         uint64_t x = verify_next(r);
 
@@ -243,9 +246,11 @@ struct verify_value verify_get(const struct verify_matrix *x, int64_t i, int64_t
     return verify_load(x->type, verify_element(x, i, j));
 }
 
-void verify_set(const struct verify_matrix *x, int64_t i, int64_t j, double re, double im)
+void verify_set(const struct verify_matrix *x, int64_t i, int64_t j, double re,
+                double im)
 {
-    verify_store(x->type, verify_element(x, i, j), (struct verify_value){.re = re, .im = im});
+    verify_store(x->type, verify_element(x, i, j),
+                 (struct verify_value){.re = re, .im = im});
 }
 
 void verify_matrix_make(struct verify_matrix *x, enum gb_type type, bool row_major,
@@ -261,8 +266,8 @@ void verify_matrix_make(struct verify_matrix *x, enum gb_type type, bool row_maj
         span = ((size_t)(lines(x) - 1) * (size_t)ld + (size_t)along(x)) * size;
     x->data_bytes = (span + 2 * size + page - 1) / page * page;
     x->map_bytes = x->data_bytes + 2 * page;
-    x->map = mmap(NULL, x->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                  -1, 0);
+    x->map = mmap(NULL, x->map_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (x->map == MAP_FAILED)
         bail("no %zu bytes of memory", x->map_bytes);
     x->data = x->map + page;
@@ -280,8 +285,8 @@ void verify_matrix_make(struct verify_matrix *x, enum gb_type type, bool row_maj
 void verify_matrix_fill(struct verify_matrix *x, enum verify_fill fill,
                         struct verify_random *r)
 {
-    /* Sums of products of 16-bit integers must fit 8 bits in a bf16 C now and then, so those
-     * stay smaller. */
+    /* Sums of products of 16-bit integers must fit 8 bits in a bf16 C now and then, so
+     * those stay smaller. */
     int64_t most = gb_type_size(x->type) == 2 ? 2 : 9;
 
     for (int64_t l = 0; l < lines(x); l++) {
@@ -295,8 +300,9 @@ void verify_matrix_fill(struct verify_matrix *x, enum verify_fill fill,
                 v.re = verify_below(r, 2 * most + 1) - most;
                 v.im = verify_below(r, 2 * most + 1) - most;
             }
-            verify_store(x->type,
-                         (char *)x->at + (l * x->ld + i) * (int64_t)gb_type_size(x->type), v);
+            verify_store(
+                x->type,
+                (char *)x->at + (l * x->ld + i) * (int64_t)gb_type_size(x->type), v);
         }
     }
 }
@@ -345,19 +351,20 @@ bool verify_gaps_untouched(const struct verify_matrix *x)
 
 /* Flavours */
 
-#define GEMM(symbol, routine, interface, bits, type, type_c, scalars) extern void symbol(void);
+#define GEMM(symbol, routine, interface, bits, type, type_c, scalars)                  \
+    extern void symbol(void);
 #include "flavours.def"
 #undef GEMM
 
 const struct verify_flavour verify_flavours[] = {
-#define GEMM(symbol_, routine_, interface_, bits_, type_, type_c_, scalars_)                \
-    {.symbol = #symbol_,                                                                    \
-     .routine = #routine_,                                                                  \
-     .interface = VERIFY_##interface_,                                                      \
-     .bits = bits_,                                                                         \
-     .type = GB_##type_,                                                                    \
-     .type_c = GB_##type_c_,                                                                \
-     .scalars = VERIFY_##scalars_,                                                          \
+#define GEMM(symbol_, routine_, interface_, bits_, type_, type_c_, scalars_)           \
+    {.symbol = #symbol_,                                                               \
+     .routine = #routine_,                                                             \
+     .interface = VERIFY_##interface_,                                                 \
+     .bits = bits_,                                                                    \
+     .type = GB_##type_,                                                               \
+     .type_c = GB_##type_c_,                                                           \
+     .scalars = VERIFY_##scalars_,                                                     \
      .fn = symbol_},
 #include "flavours.def"
 #undef GEMM
@@ -375,19 +382,24 @@ const struct verify_flavour *verify_flavour(const char *symbol)
 static int cblas_trans(const char *trans)
 {
     switch (*trans) {
-    case 'N': return 111;
-    case 'T': return 112;
-    case 'C': return 113;
-    case 'R': return 114;
-    default: return 0;
+    case 'N':
+        return 111;
+    case 'T':
+        return 112;
+    case 'C':
+        return 113;
+    case 'R':
+        return 114;
+    default:
+        return 0;
     }
 }
 
 /* The scalars' type is that of C: f32 for the mixed names, which take float scalars. */
 void verify_call(const struct verify_flavour *f, int layout, const char *transa,
-                 const char *transb, int64_t m, int64_t n, int64_t k, struct gb_scalar alpha,
-                 const void *a, int64_t lda, const void *b, int64_t ldb,
-                 struct gb_scalar beta, void *c, int64_t ldc)
+                 const char *transb, int64_t m, int64_t n, int64_t k,
+                 struct gb_scalar alpha, const void *a, int64_t lda, const void *b,
+                 int64_t ldb, struct gb_scalar beta, void *c, int64_t ldc)
 {
     union {
         uint16_t u16;
@@ -399,28 +411,37 @@ void verify_call(const struct verify_flavour *f, int layout, const char *transa,
     verify_store(f->type_c, &sa, (struct verify_value){.re = alpha.re, .im = alpha.im});
     verify_store(f->type_c, &sb, (struct verify_value){.re = beta.re, .im = beta.im});
 
-#define CALL_FORTRAN(INT)                                                                   \
-    do {                                                                                    \
-        INT m_ = (INT)m, n_ = (INT)n, k_ = (INT)k;                                          \
-        INT lda_ = (INT)lda, ldb_ = (INT)ldb, ldc_ = (INT)ldc;                              \
-        ((void (*)(const char *, const char *, const INT *, const INT *, const INT *,       \
-                   const void *, const void *, const INT *, const void *, const INT *,      \
-                   const void *, void *, const INT *, size_t, size_t))f->fn)(               \
-            transa, transb, &m_, &n_, &k_, &sa, a, &lda_, b, &ldb_, &sb, c, &ldc_, 1, 1);   \
+#define CALL_FORTRAN(INT)                                                              \
+    do {                                                                               \
+        INT m_ = (INT)m, n_ = (INT)n, k_ = (INT)k;                                     \
+        INT lda_ = (INT)lda, ldb_ = (INT)ldb, ldc_ = (INT)ldc;                         \
+        ((void (*)(const char *, const char *, const INT *, const INT *, const INT *,  \
+                   const void *, const void *, const INT *, const void *, const INT *, \
+                   const void *, void *, const INT *, size_t, size_t))f->fn)(          \
+            transa, transb, &m_, &n_, &k_, &sa, a, &lda_, b, &ldb_, &sb, c, &ldc_, 1,  \
+            1);                                                                        \
     } while (0)
-#define CALL_CBLAS(INT, SCALAR, sa_, sb_)                                                   \
-    ((void (*)(int, int, int, INT, INT, INT, SCALAR, const void *, INT, const void *, INT,  \
-               SCALAR, void *, INT))f->fn)(layout, cblas_trans(transa), cblas_trans(transb), \
-                                           (INT)m, (INT)n, (INT)k, sa_, a, (INT)lda, b,     \
-                                           (INT)ldb, sb_, c, (INT)ldc)
-#define CALL_CBLAS_BY(INT)                                                                  \
-    do {                                                                                    \
-        switch (f->scalars) {                                                               \
-        case VERIFY_F32: CALL_CBLAS(INT, float, sa.f32, sb.f32); break;                     \
-        case VERIFY_F64: CALL_CBLAS(INT, double, sa.f64, sb.f64); break;                    \
-        case VERIFY_U16: CALL_CBLAS(INT, uint16_t, sa.u16, sb.u16); break;                  \
-        case VERIFY_PTR: CALL_CBLAS(INT, const void *, &sa, &sb); break;                    \
-        }                                                                                   \
+#define CALL_CBLAS(INT, SCALAR, sa_, sb_)                                              \
+    ((void (*)(int, int, int, INT, INT, INT, SCALAR, const void *, INT, const void *,  \
+               INT, SCALAR, void *, INT))f->fn)(                                       \
+        layout, cblas_trans(transa), cblas_trans(transb), (INT)m, (INT)n, (INT)k, sa_, \
+        a, (INT)lda, b, (INT)ldb, sb_, c, (INT)ldc)
+#define CALL_CBLAS_BY(INT)                                                             \
+    do {                                                                               \
+        switch (f->scalars) {                                                          \
+        case VERIFY_F32:                                                               \
+            CALL_CBLAS(INT, float, sa.f32, sb.f32);                                    \
+            break;                                                                     \
+        case VERIFY_F64:                                                               \
+            CALL_CBLAS(INT, double, sa.f64, sb.f64);                                   \
+            break;                                                                     \
+        case VERIFY_U16:                                                               \
+            CALL_CBLAS(INT, uint16_t, sa.u16, sb.u16);                                 \
+            break;                                                                     \
+        case VERIFY_PTR:                                                               \
+            CALL_CBLAS(INT, const void *, &sa, &sb);                                   \
+            break;                                                                     \
+        }                                                                              \
     } while (0)
 
     if (f->interface == VERIFY_FORTRAN && f->bits == 32)
@@ -459,10 +480,10 @@ void verify_gemm_make(struct verify_gemm *g, enum verify_fill ab, enum verify_fi
     int64_t ldb = (g->row_major ? b_cols : b_rows) + extra[1];
     int64_t ldc = (g->row_major ? g->n : g->m) + extra[2];
 
-    verify_matrix_make(&g->a, g->f->type, g->row_major, a_rows, a_cols, lda > 0 ? lda : 1,
-                       place);
-    verify_matrix_make(&g->b, g->f->type, g->row_major, b_rows, b_cols, ldb > 0 ? ldb : 1,
-                       place);
+    verify_matrix_make(&g->a, g->f->type, g->row_major, a_rows, a_cols,
+                       lda > 0 ? lda : 1, place);
+    verify_matrix_make(&g->b, g->f->type, g->row_major, b_rows, b_cols,
+                       ldb > 0 ? ldb : 1, place);
     verify_matrix_make(&g->c, g->f->type_c, g->row_major, g->m, g->n, ldc > 0 ? ldc : 1,
                        place);
     verify_matrix_fill(&g->a, ab, r);
@@ -486,25 +507,26 @@ void verify_gemm_call(const struct verify_gemm *g)
 
 void verify_describe(const struct verify_gemm *g, char *buf, size_t len)
 {
-    snprintf(buf, len,
-             "%s %s %s %s m=%lld n=%lld k=%lld alpha=%g%+gi beta=%g%+gi lda=%lld ldb=%lld "
-             "ldc=%lld",
-             g->f->symbol, g->row_major ? "row" : "column", trans_letter(g->transa),
-             trans_letter(g->transb), (long long)g->m, (long long)g->n, (long long)g->k,
-             g->alpha.re, g->alpha.im, g->beta.re, g->beta.im, (long long)g->a.ld,
-             (long long)g->b.ld, (long long)g->c.ld);
+    snprintf(
+        buf, len,
+        "%s %s %s %s m=%lld n=%lld k=%lld alpha=%g%+gi beta=%g%+gi lda=%lld ldb=%lld "
+        "ldc=%lld",
+        g->f->symbol, g->row_major ? "row" : "column", trans_letter(g->transa),
+        trans_letter(g->transb), (long long)g->m, (long long)g->n, (long long)g->k,
+        g->alpha.re, g->alpha.im, g->beta.re, g->beta.im, (long long)g->a.ld,
+        (long long)g->b.ld, (long long)g->c.ld);
 }
 
-/* op(A) by rows or op(B) by columns, parts apart, k side by side, so that the reference runs
- * over contiguous memory. */
+/* op(A) by rows or op(B) by columns, parts apart, k side by side, so that the reference
+ * runs over contiguous memory. */
 struct packed {
-    double *re, *im; /* im is NULL for real types */
+    double *re, *im;     /* im is NULL for real types */
     const int64_t *line; /* the row or column that each packed line holds */
     int64_t k;
 };
 
-static struct verify_value operand(const struct verify_matrix *x, enum gb_trans t, int64_t i,
-                                   int64_t j)
+static struct verify_value operand(const struct verify_matrix *x, enum gb_trans t,
+                                   int64_t i, int64_t j)
 {
     struct verify_value v = transposed(t) ? verify_get(x, j, i) : verify_get(x, i, j);
 
@@ -568,14 +590,15 @@ static struct dot dot_long(const double *a, const double *b, int64_t k)
     return d;
 }
 
-/* What C(i,j) should be, the gauge G of each part, and the part of it that is beta*C. */
+/* What C(i,j) should be, the gauge G of each part, and the part of it that is beta*C.
+ */
 struct wanted {
     struct verify_value value, g, beta_c;
 };
 
 static struct wanted reference(const struct verify_gemm *g, enum verify_how how,
-                               const struct packed *a, const struct packed *b, int64_t ia,
-                               int64_t jb, struct verify_value before)
+                               const struct packed *a, const struct packed *b,
+                               int64_t ia, int64_t jb, struct verify_value before)
 {
     struct dot (*dot)(const double *, const double *, int64_t) =
         part(g->f->type) == GB_F64 && how != VERIFY_EXACT ? dot_long : dot_short;
@@ -584,7 +607,7 @@ static struct wanted reference(const struct verify_gemm *g, enum verify_how how,
     struct wanted w = {.value = {.re = 0}};
     int64_t k = g->k;
 
-    if (g->k > 0 && (ar != 0 || ai != 0)) {
+    if (g->k > 0 && a->re && b->re) { /* packed unless alpha is 0 */
         struct dot rr = dot(a->re + ia * k, b->re + jb * k, k);
 
         s.re = rr.sum;
@@ -625,15 +648,20 @@ static struct wanted reference(const struct verify_gemm *g, enum verify_how how,
 static long double roundoff(enum gb_type t)
 {
     switch (part(t)) {
-    case GB_F16: return 0x1p-11L;
-    case GB_BF16: return 0x1p-8L;
-    case GB_F32: return 0x1p-24L;
-    default: return 0x1p-53L;
+    case GB_F16:
+        return 0x1p-11L;
+    case GB_BF16:
+        return 0x1p-8L;
+    case GB_F32:
+        return 0x1p-24L;
+    default:
+        return 0x1p-53L;
     }
 }
 
-static bool part_right(const struct verify_gemm *g, enum verify_how how, long double want,
-                       long double seen, long double gauge, long double beta_c)
+static bool part_right(const struct verify_gemm *g, enum verify_how how,
+                       long double want, long double seen, long double gauge,
+                       long double beta_c)
 {
     enum gb_type type_c = part(g->f->type_c);
     char rounded[16];
@@ -649,21 +677,23 @@ static bool part_right(const struct verify_gemm *g, enum verify_how how, long do
         return false;
     u = roundoff(part(g->f->type) == GB_F64 ? GB_F64 : GB_F32);
     error = fabsl(seen - want);
-    /* One rounding to a C that is shorter than the accumulator; its smallest step when the
-     * result is subnormal. */
+    /* One rounding to a C that is shorter than the accumulator; its smallest step when
+     * the result is subnormal. */
     allowed = 0;
     if (roundoff(type_c) > u)
         allowed = roundoff(type_c) * fabsl(want) + (type_c == GB_F16 ? 0x1p-25L : 0);
     if (how == VERIFY_BOUND) {
         terms = (long double)g->k * (gb_is_complex(g->f->type) ? 2 : 1) + 2;
-        if (error > (terms * u * gauge + 2 * u * beta_c) * (1 + roundoff(type_c)) + allowed)
+        if (error >
+            (terms * u * gauge + 2 * u * beta_c) * (1 + roundoff(type_c)) + allowed)
             return false;
     }
     return error < 16 * 2 * u * (gauge + beta_c) + allowed;
 }
 
 static bool element_right(const struct verify_gemm *g, enum verify_how how,
-                          const struct wanted *w, int64_t i, int64_t j, char *why, size_t len)
+                          const struct wanted *w, int64_t i, int64_t j, char *why,
+                          size_t len)
 {
     struct verify_value seen = verify_get(&g->c, i, j);
     char call[256];
@@ -673,13 +703,15 @@ static bool element_right(const struct verify_gemm *g, enum verify_how how,
          part_right(g, how, w->value.im, seen.im, w->g.im, w->beta_c.im)))
         return true;
     verify_describe(g, call, sizeof call);
-    snprintf(why, len, "C(%lld,%lld) is %.17Lg%+.17Lgi, not %.17Lg%+.17Lgi (G %.3Lg): %s",
+    snprintf(why, len,
+             "C(%lld,%lld) is %.17Lg%+.17Lgi, not %.17Lg%+.17Lgi (G %.3Lg): %s",
              (long long)i, (long long)j, seen.re, seen.im, w->value.re, w->value.im,
              w->g.re + w->beta_c.re, call);
     return false;
 }
 
-/* Which rows (or columns) to compare: all, or edges and random ones. Returns how many. */
+/* Which rows (or columns) to compare: all, or edges and random ones. Returns how many.
+ */
 static int64_t choose(int64_t n, int64_t most, int64_t *line)
 {
     struct verify_random r = verify_seed((uint64_t)n);
@@ -733,7 +765,8 @@ bool verify_gemm_check(const struct verify_gemm *g, enum verify_how how, char *w
     }
     for (int64_t j = 0; right && j < cols; j++) {
         for (int64_t i = 0; right && i < rows; i++) {
-            struct wanted w = reference(g, how, &a, &b, i, j, verify_get(&c0, row[i], col[j]));
+            struct wanted w =
+                reference(g, how, &a, &b, i, j, verify_get(&c0, row[i], col[j]));
 
             right = element_right(g, how, &w, row[i], col[j], why, len);
         }
@@ -816,7 +849,8 @@ bool verify_route(const char *route)
     atexit(drop_trace);
     setenv("GEMMBLAS_TRACE", trace_path, 1);
     device = getenv("GEMMBLAS_DEVICE");
-    return strcmp(getenv("GEMMBLAS_ROUTE"), "gpu") == 0 && strcmp(device, "none") != 0;
+    route = getenv("GEMMBLAS_ROUTE");
+    return route && device && strcmp(route, "gpu") == 0 && strcmp(device, "none") != 0;
 }
 
 bool verify_on_hardware(void)

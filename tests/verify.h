@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of BLAS semantics share: seeded random data between guard pages, a reference
- * product in long double, the two yardsticks (netlib's and the design's), one way to call
- * every exported flavour, and what the trace says about where a call went. */
+/* What tests of BLAS semantics share: seeded random data between guard pages, a
+ * reference product in long double, the two yardsticks (netlib's and the design's), one
+ * way to call every exported flavour, and what the trace says about where a call went.
+ */
 #ifndef VERIFY_H
 #define VERIFY_H
 
@@ -29,6 +30,11 @@ double verify_from_bf16(uint16_t x);
 
 const char *verify_type_name(enum gb_type t);
 
+static inline struct gb_scalar verify_real(double re)
+{
+    return (struct gb_scalar){.re = re};
+}
+
 /* One element of a matrix in the widest type; im is 0 for real types. */
 struct verify_value {
     long double re, im;
@@ -40,21 +46,22 @@ struct verify_value verify_load(enum gb_type t, const void *at);
 /* Where the elements lie between the two guard pages. */
 enum verify_place {
     VERIFY_LOW,    /* the first element follows the lower guard page */
-    VERIFY_HIGH,   /* the last element that belongs to the matrix precedes the upper one */
+    VERIFY_HIGH,   /* the last element that belongs to the matrix precedes the upper one
+                    */
     VERIFY_MIDDLE, /* aligned to nothing but an element */
     VERIFY_PLACES
 };
 
-/* rows x cols, column-major with ld >= rows, or row-major with ld >= cols. Everything that
- * does not belong to the matrix is filled with signalling NaNs. */
+/* rows x cols, column-major with ld >= rows, or row-major with ld >= cols. Everything
+ * that does not belong to the matrix is filled with signalling NaNs. */
 struct verify_matrix {
     enum gb_type type;
     bool row_major;
     int64_t rows, cols, ld;
-    void *at;         /* element (0, 0); what a caller passes */
-    char *data;       /* the accessible pages */
+    void *at;   /* element (0, 0); what a caller passes */
+    char *data; /* the accessible pages */
     size_t data_bytes;
-    char *before;     /* their copy, see verify_freeze() */
+    char *before; /* their copy, see verify_freeze() */
     char *map;
     size_t map_bytes;
 };
@@ -66,13 +73,15 @@ enum verify_fill {
 };
 
 void verify_matrix_make(struct verify_matrix *x, enum gb_type type, bool row_major,
-                        int64_t rows, int64_t cols, int64_t ld, enum verify_place place);
+                        int64_t rows, int64_t cols, int64_t ld,
+                        enum verify_place place);
 void verify_matrix_fill(struct verify_matrix *x, enum verify_fill fill,
                         struct verify_random *r);
 void verify_matrix_drop(struct verify_matrix *x);
 void *verify_element(const struct verify_matrix *x, int64_t i, int64_t j);
 struct verify_value verify_get(const struct verify_matrix *x, int64_t i, int64_t j);
-void verify_set(const struct verify_matrix *x, int64_t i, int64_t j, double re, double im);
+void verify_set(const struct verify_matrix *x, int64_t i, int64_t j, double re,
+                double im);
 
 /* Remember all bytes; with read_only, a write faults. */
 void verify_freeze(struct verify_matrix *x, bool read_only);
@@ -95,7 +104,8 @@ struct verify_flavour {
 
 extern const struct verify_flavour verify_flavours[];
 extern const int verify_flavour_count;
-const struct verify_flavour *verify_flavour(const char *symbol); /* ends the test if unknown */
+const struct verify_flavour *
+verify_flavour(const char *symbol); /* ends the test if unknown */
 
 /* A call. row_major only for CBLAS; m, n, k are the caller's. */
 struct verify_gemm {
@@ -116,9 +126,9 @@ void verify_gemm_drop(struct verify_gemm *g);
 void verify_gemm_call(const struct verify_gemm *g); /* nothing else than the call */
 /* The same with any pointers and leading dimensions, legal or not. */
 void verify_call(const struct verify_flavour *f, int layout, const char *transa,
-                 const char *transb, int64_t m, int64_t n, int64_t k, struct gb_scalar alpha,
-                 const void *a, int64_t lda, const void *b, int64_t ldb,
-                 struct gb_scalar beta, void *c, int64_t ldc);
+                 const char *transb, int64_t m, int64_t n, int64_t k,
+                 struct gb_scalar alpha, const void *a, int64_t lda, const void *b,
+                 int64_t ldb, struct gb_scalar beta, void *c, int64_t ldc);
 
 /* Freeze the operands and name the call for the crash report; call; compare. */
 enum verify_how {
@@ -127,8 +137,9 @@ enum verify_how {
     VERIFY_GAUGE  /* netlib's gauge alone: another library may have computed it */
 };
 
-/* true when C is right and nothing else has changed; otherwise `why` says what is wrong, with
- * the whole call. Large products are compared in samples: edges, corners, random elements. */
+/* true when C is right and nothing else has changed; otherwise `why` says what is
+ * wrong, with the whole call. Large products are compared in samples: edges, corners,
+ * random elements. */
 bool verify_gemm_run(struct verify_gemm *g, enum verify_how how, char *why, size_t len);
 bool verify_gemm_check(const struct verify_gemm *g, enum verify_how how, char *why,
                        size_t len);
@@ -138,9 +149,9 @@ void verify_describe(const struct verify_gemm *g, char *buf, size_t len);
 /* On a fault, say which call of this thread it was in. Called by verify_gemm_run(). */
 void verify_watch(const struct verify_gemm *g);
 
-/* Route and trace. verify_route() goes before the first BLAS call of the process: unless the
- * environment has a route already it sets the one given, sets the trace to a file of its
- * own, and answers whether calls are meant for a device. */
+/* Route and trace. verify_route() goes before the first BLAS call of the process:
+ * unless the environment has a route already it sets the one given, sets the trace to a
+ * file of its own, and answers whether calls are meant for a device. */
 bool verify_route(const char *route);
 bool verify_on_hardware(void); /* GEMMBLAS_DEVICE is neither emu nor none */
 

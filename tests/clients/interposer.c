@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The traps that tracing tools set: a malloc that asks dlsym and getenv, a dlsym that is
- * wrapped and allocates, a dlopen that is watched. Preloaded before or after the library. */
+/* The traps that tracing tools set: a malloc that asks dlsym and getenv, a dlsym that
+ * is wrapped and allocates, a dlopen that is watched. Preloaded before or after the
+ * library. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static size_t used;
 #define FIRST_VERSION "GLIBC_2.17"
 #endif
 
-/* dlsym before there is one. What moved into libc with 2.34 kept its first version too. */
+/* dlsym before there is one. What moved into libc with 2.34 kept its first version too.
+ */
 static void *find(const char *name)
 {
     return dlvsym(RTLD_NEXT, name, FIRST_VERSION);
@@ -43,7 +45,8 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
         depth++;
         if (getenv("INTERPOSER_LOG") && write(STDERR_FILENO, "malloc\n", 7) < 0)
             abort();
-        dlsym(RTLD_DEFAULT, "no_such_symbol_at_all");
+        if (dlsym(RTLD_DEFAULT, "no_such_symbol_at_all"))
+            abort();
         depth--;
     }
     return real_malloc(bytes);

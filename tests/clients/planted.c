@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A model of the product with one bug at a time: every exported gemm as plain loops, traced
- * as if a device had served. MODEL_FAULT names the bug; t_harness demands that the tests
- * notice each. It exports what libgemmblas.so exports, so it is preloaded in its place. */
+/* A model of the product with one bug at a time: every exported gemm as plain loops,
+ * traced as if a device had served. MODEL_FAULT names the bug; t_harness demands that
+ * the tests notice each. It exports what libgemmblas.so exports, so it is preloaded in
+ * its place. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,11 +14,13 @@
 #include "verify.h"
 
 /* FAULT(name): one planted bug. */
-#define FAULTS                                                                              \
-    FAULT(none) FAULT(cpu) FAULT(conjugate) FAULT(k_zero) FAULT(alpha_zero) FAULT(beta_zero) \
-    FAULT(beta_ignored) FAULT(beta_real) FAULT(float_sums) FAULT(short_sums) FAULT(element) \
-    FAULT(last_column) FAULT(padding) FAULT(rewrite) FAULT(input) FAULT(read_past)          \
-    FAULT(row_major)
+#define FAULTS                                                                         \
+    FAULT(none)                                                                        \
+    FAULT(cpu)                                                                         \
+    FAULT(conjugate) FAULT(k_zero) FAULT(alpha_zero) FAULT(beta_zero)                  \
+        FAULT(beta_ignored) FAULT(beta_real) FAULT(float_sums) FAULT(short_sums)       \
+            FAULT(element) FAULT(last_column) FAULT(padding) FAULT(rewrite)            \
+                FAULT(input) FAULT(read_past) FAULT(row_major)
 enum fault {
 #define FAULT(name) FAULT_##name,
     FAULTS
@@ -62,17 +65,21 @@ static void record(const char *symbol, int64_t m, int64_t n, int64_t k, bool tri
     if (!path)
         return;
     fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    len = snprintf(line, sizeof line,
-                   "gemmblas: call routine=%s m=%lld n=%lld k=%lld route=%s why=%s "
-                   "kernel=model splits=1 panels=1\n",
-                   symbol, (long long)m, (long long)n, (long long)k, cpu ? "cpu" : "gpu",
-                   trivial ? "trivial" : cpu ? "oom" : "ok");
+    len =
+        snprintf(line, sizeof line,
+                 "gemmblas: call routine=%s m=%lld n=%lld k=%lld route=%s why=%s "
+                 "kernel=model splits=1 panels=1\n",
+                 symbol, (long long)m, (long long)n, (long long)k, cpu ? "cpu" : "gpu",
+                 trivial ? "trivial"
+                 : cpu   ? "oom"
+                         : "ok");
     if (fd < 0 || write(fd, line, (size_t)len) != len)
         abort();
     close(fd);
 }
 
-static struct verify_value times(bool complex, struct verify_value a, struct verify_value b)
+static struct verify_value times(bool complex, struct verify_value a,
+                                 struct verify_value b)
 {
     if (!complex) /* an infinite real part times an imaginary zero is NaN */
         return (struct verify_value){.re = a.re * b.re};
@@ -85,8 +92,8 @@ static bool zero(struct verify_value v)
     return v.re == 0 && v.im == 0;
 }
 
-static struct verify_value at(const char *x, enum gb_type t, char trans, int64_t i, int64_t j,
-                              int64_t ld)
+static struct verify_value at(const char *x, enum gb_type t, char trans, int64_t i,
+                              int64_t j, int64_t ld)
 {
     bool across = trans == 'T' || trans == 'C';
     int64_t offset = across ? j + i * ld : i + j * ld;
@@ -98,9 +105,9 @@ static struct verify_value at(const char *x, enum gb_type t, char trans, int64_t
 }
 
 static void model(const char *symbol, enum gb_type t, enum gb_type tc, char ta, char tb,
-                  int64_t m, int64_t n, int64_t k, struct verify_value alpha, const char *a,
-                  int64_t lda, const char *b, int64_t ldb, struct verify_value beta, char *c,
-                  int64_t ldc)
+                  int64_t m, int64_t n, int64_t k, struct verify_value alpha,
+                  const char *a, int64_t lda, const char *b, int64_t ldb,
+                  struct verify_value beta, char *c, int64_t ldc)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int64_t size = (int64_t)gb_type_size(tc);
@@ -122,8 +129,8 @@ static void model(const char *symbol, enum gb_type t, enum gb_type tc, char ta, 
 
             if (!zero(alpha)) {
                 for (int64_t l = 0; l < k; l++) {
-                    struct verify_value x = times(
-                        complex, at(a, t, ta, i, l, lda), at(b, t, tb, l, j, ldb));
+                    struct verify_value x = times(complex, at(a, t, ta, i, l, lda),
+                                                  at(b, t, tb, l, j, ldb));
 
                     sum.re += x.re;
                     sum.im += x.im;
@@ -159,7 +166,8 @@ static void model(const char *symbol, enum gb_type t, enum gb_type tc, char ta, 
     if (is(FAULT_input) && k > 1)
         memset((char *)(uintptr_t)b, 0, gb_type_size(t));
     if (is(FAULT_read_past))
-        verify_load(t, a + (ta == 'N' || ta == 'R' ? k : m) * lda * (int64_t)gb_type_size(t));
+        verify_load(t, a + (ta == 'N' || ta == 'R' ? k : m) * lda *
+                               (int64_t)gb_type_size(t));
 }
 
 static char cblas_letter(int trans)
@@ -200,31 +208,32 @@ static struct verify_value by_ptr(enum gb_type tc, const void *x)
 #define INT_32 int32_t
 #define INT_64 int64_t
 
-#define BODY_FORTRAN(symbol, bits, type, type_c, by)                                        \
-    void symbol(const char *ta, const char *tb, const INT_##bits *m, const INT_##bits *n,   \
-                const INT_##bits *k, const void *alpha, const void *a,                      \
-                const INT_##bits *lda, const void *b, const INT_##bits *ldb,                \
-                const void *beta, void *c, const INT_##bits *ldc)                           \
-    {                                                                                       \
-        model(#symbol, GB_##type, GB_##type_c, *ta, *tb, *m, *n, *k,                        \
-              verify_load(GB_##type_c, alpha), a, *lda, b, *ldb,                            \
-              verify_load(GB_##type_c, beta), c, *ldc);                                     \
+#define BODY_FORTRAN(symbol, bits, type, type_c, by)                                   \
+    void symbol(const char *ta, const char *tb, const INT_##bits *m,                   \
+                const INT_##bits *n, const INT_##bits *k, const void *alpha,           \
+                const void *a, const INT_##bits *lda, const void *b,                   \
+                const INT_##bits *ldb, const void *beta, void *c,                      \
+                const INT_##bits *ldc)                                                 \
+    {                                                                                  \
+        model(#symbol, GB_##type, GB_##type_c, *ta, *tb, *m, *n, *k,                   \
+              verify_load(GB_##type_c, alpha), a, *lda, b, *ldb,                       \
+              verify_load(GB_##type_c, beta), c, *ldc);                                \
     }
-#define BODY_CBLAS(symbol, bits, type, type_c, by)                                          \
-    void symbol(int layout, int ta, int tb, INT_##bits m, INT_##bits n, INT_##bits k,       \
-                by##_TYPE alpha, const void *a, INT_##bits lda, const void *b,              \
-                INT_##bits ldb, by##_TYPE beta, void *c, INT_##bits ldc)                    \
-    {                                                                                       \
-        struct verify_value x = by##_READ(GB_##type_c, alpha);                              \
-        struct verify_value y = by##_READ(GB_##type_c, beta);                               \
-                                                                                            \
-        if (layout == 101 && !is(FAULT_row_major))                                              \
-            model(#symbol, GB_##type, GB_##type_c, cblas_letter(tb), cblas_letter(ta), n,   \
-                  m, k, x, b, ldb, a, lda, y, c, ldc);                                      \
-        else                                                                                \
-            model(#symbol, GB_##type, GB_##type_c, cblas_letter(ta), cblas_letter(tb), m,   \
-                  n, k, x, a, lda, b, ldb, y, c, ldc);                                      \
+#define BODY_CBLAS(symbol, bits, type, type_c, by)                                     \
+    void symbol(int layout, int ta, int tb, INT_##bits m, INT_##bits n, INT_##bits k,  \
+                by##_TYPE alpha, const void *a, INT_##bits lda, const void *b,         \
+                INT_##bits ldb, by##_TYPE beta, void *c, INT_##bits ldc)               \
+    {                                                                                  \
+        struct verify_value x = by##_READ(GB_##type_c, alpha);                         \
+        struct verify_value y = by##_READ(GB_##type_c, beta);                          \
+                                                                                       \
+        if (layout == 101 && !is(FAULT_row_major))                                     \
+            model(#symbol, GB_##type, GB_##type_c, cblas_letter(tb), cblas_letter(ta), \
+                  n, m, k, x, b, ldb, a, lda, y, c, ldc);                              \
+        else                                                                           \
+            model(#symbol, GB_##type, GB_##type_c, cblas_letter(ta), cblas_letter(tb), \
+                  m, n, k, x, a, lda, b, ldb, y, c, ldc);                              \
     }
-#define GEMM(symbol, routine, interface, bits, type, type_c, by)                            \
+#define GEMM(symbol, routine, interface, bits, type, type_c, by)                       \
     BODY_##interface(symbol, bits, type, type_c, by)
 #include "flavours.def"

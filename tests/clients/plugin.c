@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plug-in as an interpreter loads one: it needs a BLAS and multiplies with it. Answers
- * whether the product was right. */
+/* A plug-in as an interpreter loads one: it needs a BLAS and multiplies with it.
+ * Answers whether the product was right. */
 enum { N = 64 };
 
-void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k,
-            const double *alpha, const double *a, const int *lda, const double *b,
-            const int *ldb, const double *beta, double *c, const int *ldc);
+void dgemm_(const char *transa, const char *transb, const int *m, const int *n,
+            const int *k, const double *alpha, const double *a, const int *lda,
+            const double *b, const int *ldb, const double *beta, double *c,
+            const int *ldc);
 int plugin_product(void);
 
 int plugin_product(void)
