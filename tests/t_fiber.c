@@ -95,13 +95,14 @@ static void wrong(const void *args)
     }
 }
 
-static int run(void (*body)(const void *), const struct job *j, uint32_t grid, uint32_t seed,
-               char *error, size_t len)
+static int run(void (*body)(const void *), const struct job *j, uint32_t grid,
+               uint32_t seed, char *error, size_t len)
 {
     struct gb_emu_kernel k = {.symbol = "test", .family = "test", .body = body};
 
     error[0] = '\0';
-    return gb_fiber_run(&k, grid, (uint32_t)j->threads, 256, j, sizeof *j, seed, error, len);
+    return gb_fiber_run(&k, grid, (uint32_t)j->threads, 256, j, sizeof *j, seed, error,
+                        len);
 }
 
 static void check_runs(void)
@@ -111,22 +112,27 @@ static void check_runs(void)
 
     for (int threads = 1; threads <= 96; threads += 19) {
         int place = 0, bad = 0;
-        struct job j = {.out = out, .order = first, .place = &place, .threads = threads};
+        struct job j = {
+            .out = out, .order = first, .place = &place, .threads = threads};
 
         memset(out, 0, sizeof out);
-        ok(run(count, &j, 100, 7, error, sizeof error) == 0, "%d threads: %s", threads, error);
+        ok(run(count, &j, 100, 7, error, sizeof error) == 0, "%d threads: %s", threads,
+           error);
         for (int i = 0; i < 100 * threads; i++)
             bad += out[i] != 1;
         is_int(0, bad, "%d threads: every thread of every block ran once", threads);
     }
     for (int seed = 1; seed < 3; seed++) {
         int place = 0;
-        struct job j = {
-            .out = out, .order = seed == 1 ? first : second, .place = &place, .threads = 96};
+        struct job j = {.out = out,
+                        .order = seed == 1 ? first : second,
+                        .place = &place,
+                        .threads = 96};
 
         run(count, &j, 1, (uint32_t)seed, error, sizeof error);
     }
-    ok(memcmp(first, second, sizeof first) != 0, "another seed is another order of threads");
+    ok(memcmp(first, second, sizeof first) != 0,
+       "another seed is another order of threads");
 }
 
 static bool exchanged(const int *out, int blocks, int threads)
@@ -148,9 +154,11 @@ static void check_barriers(void)
         struct job j = {.out = out, .threads = 256};
 
         memset(out, 0, sizeof out);
-        bad += run(exchange, &j, 9, seed, error, sizeof error) != 0 || !exchanged(out, 9, 256);
+        bad += run(exchange, &j, 9, seed, error, sizeof error) != 0 ||
+               !exchanged(out, 9, 256);
     }
-    is_int(0, bad, "what is written before a barrier is read after it, whatever the order");
+    is_int(0, bad,
+           "what is written before a barrier is read after it, whatever the order");
 }
 
 static void check_shared(void)
@@ -160,7 +168,8 @@ static void check_shared(void)
     struct job j = {.out = out, .threads = 32, .flagged = &flagged};
     char error[200];
 
-    ok(run(poisoned, &j, 50, 3, error, sizeof error) == 0 && out[0] == 1 && out[49] == 1,
+    ok(run(poisoned, &j, 50, 3, error, sizeof error) == 0 && out[0] == 1 &&
+           out[49] == 1,
        "static and dynamic shared memory: %s", error);
     ok(!flagged, "both are NaN at the start of every block");
 }
@@ -185,17 +194,22 @@ static void check_mistakes(void)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int out[64] = {0}, order[64], place = 0;
-        struct job j = {.out = out, .order = order, .place = &place, .threads = 64,
+        struct job j = {.out = out,
+                        .order = order,
+                        .place = &place,
+                        .threads = 64,
                         .way = cases[i].way};
         struct gb_emu_kernel k = {.symbol = "wrong", .family = "test", .body = wrong};
         int rc = gb_fiber_run(&k, 3, 64, 128, &j, sizeof j, 1, error, sizeof error);
 
         ok(rc == -1 && strstr(error, cases[i].message), "found: %s", error);
-        ok(run(count, &j, 1, 1, error, sizeof error) == 0 && place == 64 && out[63] == 1,
+        ok(run(count, &j, 1, 1, error, sizeof error) == 0 && place == 64 &&
+               out[63] == 1,
            "and the next kernel runs");
     }
     struct job j = {.threads = 2048};
-    ok(run(count, &j, 1, 1, error, sizeof error) == -1 && strstr(error, "illegal launch"),
+    ok(run(count, &j, 1, 1, error, sizeof error) == -1 &&
+           strstr(error, "illegal launch"),
        "a block that is too large is refused: %s", error);
 }
 
@@ -244,7 +258,8 @@ static void check_table(void)
         gb_emu_kernel_find("gemm_simt_f64", "gb_gemm_simt_f64_64x64x8_nt");
 
     ok(k && strcmp(k->symbol, "gb_gemm_simt_f64_64x64x8_nt") == 0, "a kernel is found");
-    ok(gb_emu_kernel_find("gemm_simt_f64", "gb_reduce_f64_f64") != NULL, "and its reduction");
+    ok(gb_emu_kernel_find("gemm_simt_f64", "gb_reduce_f64_f64") != NULL,
+       "and its reduction");
     ok(gb_emu_kernel_find("gemm_simt_f32", "gb_gemm_simt_f64_64x64x8_nt") == NULL,
        "but not in another family");
 }
@@ -270,14 +285,28 @@ static void check_compilations(void)
     while (any->symbol && strcmp(any->symbol, "gb_gemm_simt_f64_64x64x8_nn") != 0)
         any++, fma++;
     for (int i = 0; i < 2; i++) {
-        struct gb_gemm_args g = {.a = (uintptr_t)a, .b = (uintptr_t)b, .c = (uintptr_t)c[i],
-                                 .m = M, .n = N, .k = K, .k_end = K, .a_m = 1, .a_k = M,
-                                 .b_k = 1, .b_n = K, .ldc = M, .split_len = K, .splits = 1,
-                                 .split_count = 1, .batch = 1, .group_m = 1,
+        struct gb_gemm_args g = {.a = (uintptr_t)a,
+                                 .b = (uintptr_t)b,
+                                 .c = (uintptr_t)c[i],
+                                 .m = M,
+                                 .n = N,
+                                 .k = K,
+                                 .k_end = K,
+                                 .a_m = 1,
+                                 .a_k = M,
+                                 .b_k = 1,
+                                 .b_n = K,
+                                 .ldc = M,
+                                 .split_len = K,
+                                 .splits = 1,
+                                 .split_count = 1,
+                                 .batch = 1,
+                                 .group_m = 1,
                                  .alpha = {0.3, 0},
                                  .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
 
-        if (gb_fiber_run(i ? fma : any, 4, 256, 0, &g, sizeof g, 1, error, sizeof error))
+        if (gb_fiber_run(i ? fma : any, 4, 256, 0, &g, sizeof g, 1, error,
+                         sizeof error))
             bail("%s", error);
     }
     ok(c[0][M * N - 1] != 0 && memcmp(c[0], c[1], sizeof c[0]) == 0,

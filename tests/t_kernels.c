@@ -133,10 +133,12 @@ static void pinned_drop(void)
             ops->host_free(dev, pinned[i].at);
 }
 
-static struct operand operand_new(enum role role, enum gb_type t, int64_t rows, int64_t cols,
-                                  int64_t ld, int64_t slices, bool broadcast)
+static struct operand operand_new(enum role role, enum gb_type t, int64_t rows,
+                                  int64_t cols, int64_t ld, int64_t slices,
+                                  bool broadcast)
 {
-    struct operand o = {.type = t, .rows = rows, .cols = cols, .ld = ld, .slices = slices};
+    struct operand o = {
+        .type = t, .rows = rows, .cols = cols, .ld = ld, .slices = slices};
     int64_t whole = gb_max(ld * (cols - 1) + rows, 1);
 
     o.batch = broadcast ? 0 : whole + 3 * ld;
@@ -203,21 +205,29 @@ struct product {
 
 static struct product plain(const struct gb_kernel *k, char ta, char tb)
 {
-    return (struct product){.k = k, .ta = ta, .tb = tb, .m = 1, .n = 1, .kk = 1,
-                            .alpha = {1, 0}, .batch = 1, .group = 8};
+    return (struct product){.k = k,
+                            .ta = ta,
+                            .tb = tb,
+                            .m = 1,
+                            .n = 1,
+                            .kk = 1,
+                            .alpha = {1, 0},
+                            .batch = 1,
+                            .group = 8};
 }
 
 static void describe(const struct product *p, char *buf, size_t len)
 {
-    snprintf(buf, len,
-             "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld conj %d%d alpha %g,%g beta "
-             "%g,%g split %lld cut %lld batch %d%s group %d uplo %u at %lld,%lld grid %u",
-             p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
-             (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2], p->conj_a,
-             p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
-             (long long)p->split_len, (long long)p->cut, p->batch,
-             p->broadcast ? " broadcast" : "", p->group, p->uplo, (long long)p->row0,
-             (long long)p->col0, p->grid);
+    snprintf(
+        buf, len,
+        "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld conj %d%d alpha %g,%g beta "
+        "%g,%g split %lld cut %lld batch %d%s group %d uplo %u at %lld,%lld grid %u",
+        p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
+        (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2], p->conj_a,
+        p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
+        (long long)p->split_len, (long long)p->cut, p->batch,
+        p->broadcast ? " broadcast" : "", p->group, p->uplo, (long long)p->row0,
+        (long long)p->col0, p->grid);
 }
 
 /* Modules are loaded once per family. */
@@ -235,8 +245,8 @@ static struct gb_module *module_of(const struct gb_kernel *k)
             return known[i].module;
     if (i == GB_COUNT(known))
         bail("more families than expected");
-    must(ops->module_load(dev, k->family, image ? image->data : NULL, image ? image->bytes : 0,
-                          &known[i].module),
+    must(ops->module_load(dev, k->family, image ? image->data : NULL,
+                          image ? image->bytes : 0, &known[i].module),
          k->family);
     known[i].family = k->family;
     return known[i].module;
@@ -259,8 +269,8 @@ static uint32_t grid_of(const struct product *p, const struct gb_gemm_args *g)
 }
 
 /* C := as gemm_args.h says, in as many launches as the product's cut asks for. */
-static void compute(const struct product *p, const struct operand *a, const struct operand *b,
-                    const struct operand *c)
+static void compute(const struct product *p, const struct operand *a,
+                    const struct operand *b, const struct operand *c)
 {
     const struct gb_kernel *k = p->k;
     size_t size = gb_type_size(k->type), partial_bytes;
@@ -290,13 +300,14 @@ static void compute(const struct product *p, const struct operand *a, const stru
         .splits = (int32_t)splits,
         .batch = p->batch,
         .group_m = p->group,
-        .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) | (p->conj_b ? GB_G_CONJ_B : 0) |
-                 (beta_zero ? GB_G_BETA_ZERO : 0),
+        .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) |
+                 (p->conj_b ? GB_G_CONJ_B : 0) | (beta_zero ? GB_G_BETA_ZERO : 0),
     };
     char symbol[96];
 
     gb_kernel_symbol(k, p->ta, p->tb, symbol, sizeof symbol);
-    partial_bytes = (size_t)(splits * p->m * p->n * p->batch) * gb_type_size(k->type_acc);
+    partial_bytes =
+        (size_t)(splits * p->m * p->n * p->batch) * gb_type_size(k->type_acc);
     if (partial)
         must(ops->mem_alloc(dev, partial_bytes, &g.partial), "mem_alloc");
     for (int64_t at = 0; at < p->kk || at == 0; at += cut) {
@@ -308,8 +319,8 @@ static void compute(const struct product *p, const struct operand *a, const stru
         g.split_count = (int32_t)gb_split_touched(at, g.k_end, split_len);
         if (splits == 1 && g.k_end == p->kk)
             g.flags |= GB_G_EPILOGUE;
-        must(ops->launch(dev, stream, function(k, symbol), grid_of(p, &g), k->threads, k->smem,
-                         &g, sizeof g),
+        must(ops->launch(dev, stream, function(k, symbol), grid_of(p, &g), k->threads,
+                         k->smem, &g, sizeof g),
              symbol);
     }
     if (splits > 1) {
@@ -335,9 +346,12 @@ static struct operands operands_new(const struct product *p, double (*next)(void
     int64_t bk = bn ? p->kk : p->n, bc = bn ? p->n : p->kk;
     struct operands o;
 
-    o.a = operand_new(ROLE_A, p->k->type, am, ak, gb_max(am, 1) + p->gap[0], p->batch, p->broadcast);
-    o.b = operand_new(ROLE_B, p->k->type, bk, bc, gb_max(bk, 1) + p->gap[1], p->batch, false);
-    o.c = operand_new(ROLE_C, p->k->type_c, p->m, p->n, p->m + p->gap[2], p->batch, false);
+    o.a = operand_new(ROLE_A, p->k->type, am, ak, gb_max(am, 1) + p->gap[0], p->batch,
+                      p->broadcast);
+    o.b = operand_new(ROLE_B, p->k->type, bk, bc, gb_max(bk, 1) + p->gap[1], p->batch,
+                      false);
+    o.c = operand_new(ROLE_C, p->k->type_c, p->m, p->n, p->m + p->gap[2], p->batch,
+                      false);
     operand_fill(&o.a, next);
     operand_fill(&o.b, next);
     /* with beta 0 all of C is NaN, its gaps always */
@@ -360,17 +374,18 @@ static void operands_drop(struct operands *o)
 }
 
 /* op(A)(i, 0 .. k) or op(B)(0 .. k, j) as doubles, conjugated if asked. */
-static void unpack(const struct operand *o, bool along, bool conj, int64_t z, int64_t index,
-                   int64_t k, struct value *out)
+static void unpack(const struct operand *o, bool along, bool conj, int64_t z,
+                   int64_t index, int64_t k, struct value *out)
 {
     for (int64_t l = 0; l < k; l++) {
-        out[l] = get(o->type, o->host, along ? place(o, z, index, l) : place(o, z, l, index));
+        out[l] = get(o->type, o->host,
+                     along ? place(o, z, index, l) : place(o, z, l, index));
         out[l].im = conj ? -out[l].im : out[l].im;
     }
 }
 
-static struct value expected(const struct product *p, const struct operands *o, int64_t at,
-                             const struct value *x, const struct value *y)
+static struct value expected(const struct product *p, const struct operands *o,
+                             int64_t at, const struct value *x, const struct value *y)
 {
     struct value sum = {0, 0}, old;
 
@@ -422,7 +437,8 @@ static bool slice_is_exact(const struct product *p, const struct operands *o, in
                 unsigned char bytes[16];
             } rounded;
 
-            if ((p->uplo == GB_G_UPPER && above < 0) || (p->uplo == GB_G_LOWER && above > 0))
+            if ((p->uplo == GB_G_UPPER && above < 0) ||
+                (p->uplo == GB_G_LOWER && above > 0))
                 continue; /* compared with the gaps */
             want = expected(p, o, at, rows + i * p->kk, column);
             put(p->k->type_c, rounded.bytes, 0, want);
@@ -430,8 +446,8 @@ static bool slice_is_exact(const struct product *p, const struct operands *o, in
             seen = get(p->k->type_c, o->c.host, at);
             if (!(want.re == seen.re && want.im == seen.im)) {
                 snprintf(what, sizeof what, "C(%lld,%lld) of %lld is %g,%g not %g,%g",
-                         (long long)i, (long long)j, (long long)z, seen.re, seen.im, want.re,
-                         want.im);
+                         (long long)i, (long long)j, (long long)z, seen.re, seen.im,
+                         want.re, want.im);
                 complain(p, what);
                 return false;
             }
@@ -527,7 +543,8 @@ static void check_edges(const struct gb_kernel *k, char ta, char tb)
                 p.kk = ks[l];
                 /* aligned and ragged leading dimensions, by turns */
                 for (int x = 0; x < 3; x++)
-                    p.gap[x] = turn >> x & 1 ? 1 + turn % 5 : (16 - (x == 2 ? p.m : 0) % 16);
+                    p.gap[x] =
+                        turn >> x & 1 ? 1 + turn % 5 : (16 - (x == 2 ? p.m : 0) % 16);
                 p.conj_a = is_complex(k) && turn % 3 == 1;
                 p.conj_b = is_complex(k) && turn / 3 % 2;
                 p.alpha = alphas[turn % (is_complex(k) ? 3 : 2)];
@@ -662,7 +679,8 @@ static void check_special(const struct gb_kernel *k)
         v = get(k->type_c, o.before, 0);
         v = x & 2 ? times(p.beta, v) : (struct value){0, 0};
         tried++;
-        if (get(k->type_c, o.c.host, 0).re != v.re || get(k->type_c, o.c.host, 0).im != v.im ||
+        if (get(k->type_c, o.c.host, 0).re != v.re ||
+            get(k->type_c, o.c.host, 0).im != v.im ||
             (!(x & 2) && signbit(get(k->type_c, o.c.host, 0).re)))
             complain(&p, "alpha 0 does not leave beta C alone");
         operands_drop(&o);
@@ -690,8 +708,8 @@ static void check_special(const struct gb_kernel *k)
 /* The least denormal of the type times 1 is itself, in and out. */
 static void check_denormals(const struct gb_kernel *k)
 {
-    static const double least[GB_TYPES] = {0x1p-24, 0x1p-133, 0x1p-149, 0x1p-1074,
-                                           0x1p-149, 0x1p-1074, 0, 0};
+    static const double least[GB_TYPES] = {0x1p-24,  0x1p-133,  0x1p-149, 0x1p-1074,
+                                           0x1p-149, 0x1p-1074, 0,        0};
     struct product p = plain(k, 'n', 'n');
     struct operands o = operands_new(&p, small);
     double x = least[k->type];
@@ -737,7 +755,8 @@ static void check_table(void)
             ok(0, "%s: the name is not unique", gb_kernels[i].name);
     ok(gb_kernel_find("gemm_none") == NULL, "an unknown kernel is not found");
     gb_kernel_symbol(&gb_kernels[0], 't', 'n', symbol, sizeof symbol);
-    ok(strncmp(symbol, "gb_gemm_", 8) == 0 && strcmp(symbol + strlen(symbol) - 3, "_tn") == 0,
+    ok(strncmp(symbol, "gb_gemm_", 8) == 0 &&
+           strcmp(symbol + strlen(symbol) - 3, "_tn") == 0,
        "a symbol is the kernel's name and its layout");
 }
 

@@ -10,8 +10,8 @@
 #include "tile_map.h"
 
 /* Does a tile hold an element of the wanted triangle? Counted element by element. */
-static bool touches(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile_n, int64_t ti,
-                    int64_t tj)
+static bool touches(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile_n,
+                    int64_t ti, int64_t tj)
 {
     for (int64_t i = ti * tile_m; i < (ti + 1) * tile_m; i++)
         for (int64_t j = tj * tile_n; j < (tj + 1) * tile_n; j++)
@@ -24,7 +24,8 @@ static bool touches(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile_n
 static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile_n,
                       int64_t workers)
 {
-    int64_t rows = gb_tile_ceil_div(g->m, tile_m), cols = gb_tile_ceil_div(g->n, tile_n);
+    int64_t rows = gb_tile_ceil_div(g->m, tile_m),
+            cols = gb_tile_ceil_div(g->n, tile_n);
     int64_t slices = (int64_t)g->split_count * g->batch, wanted = 0, units, seen = 0;
     unsigned char *hit = calloc((size_t)(rows * cols * slices), 1);
     struct gb_tile_map map;
@@ -53,7 +54,8 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
                    touches(g, tile_m, tile_n, tile.i, tile.j);
             if (!good)
                 break;
-            at = &hit[((tile.batch * g->split_count + tile.split) * rows + tile.i) * cols +
+            at = &hit[((tile.batch * g->split_count + tile.split) * rows + tile.i) *
+                          cols +
                       tile.j];
             good = !*at;
             *at = 1;
@@ -67,7 +69,8 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
 static void check_maps(void)
 {
     static const int64_t sizes[] = {1, 2, 7, 8, 9, 16, 31, 33, 50};
-    static const int tiles[][2] = {{1, 1}, {8, 8}, {8, 4}, {4, 8}, {6, 4}, {5, 7}, {16, 2}};
+    static const int tiles[][2] = {{1, 1}, {8, 8}, {8, 4}, {4, 8},
+                                   {6, 4}, {5, 7}, {16, 2}};
     static const int groups[] = {1, 2, 3, 8, 1000};
     static const int64_t shifts[] = {0, 1, -1, 5, -7, 20, -20, 60, -60};
     long tried = 0, bad = 0;
@@ -94,15 +97,15 @@ static void check_maps(void)
                 for (size_t t = 0; t < sizeof tiles / sizeof *tiles; t++)
                     for (size_t p = 0; p < sizeof groups / sizeof *groups; p++)
                         for (size_t s = 0; s < sizeof shifts / sizeof *shifts; s++) {
-                            struct gb_gemm_args g = {
-                                .m = sizes[a],
-                                .n = sizes[b],
-                                .row0 = 100 + shifts[s],
-                                .col0 = 100,
-                                .group_m = groups[p],
-                                .split_count = 1 + (int)(s % 2),
-                                .batch = 1 + (int)(p % 2),
-                                .flags = triangle ? GB_G_UPPER : GB_G_LOWER};
+                            struct gb_gemm_args g = {.m = sizes[a],
+                                                     .n = sizes[b],
+                                                     .row0 = 100 + shifts[s],
+                                                     .col0 = 100,
+                                                     .group_m = groups[p],
+                                                     .split_count = 1 + (int)(s % 2),
+                                                     .batch = 1 + (int)(p % 2),
+                                                     .flags = triangle ? GB_G_UPPER
+                                                                       : GB_G_LOWER};
 
                             tried++;
                             bad += !bijective(&g, tiles[t][0], tiles[t][1], 1 + (int)s);
@@ -128,8 +131,8 @@ static void check_large(void)
     ok(units == (((int64_t)1 << 33) * (((int64_t)1 << 24) + 1)) * 15,
        "more than 2^60 work units are counted right");
     gb_tile_map_at(&map, units - 1, &tile);
-    ok(tile.i == ((int64_t)1 << 33) - 1 && tile.j == (int64_t)1 << 24 && tile.split == 2 &&
-           tile.batch == 4,
+    ok(tile.i == ((int64_t)1 << 33) - 1 && tile.j == (int64_t)1 << 24 &&
+           tile.split == 2 && tile.batch == 4,
        "the last one is the last tile of the last split of the last batch");
     g = (struct gb_gemm_args){.m = (int64_t)1 << 31,
                               .n = (int64_t)1 << 31,
@@ -141,13 +144,15 @@ static void check_large(void)
     ok(map.tiles == ((int64_t)1 << 24) * (((int64_t)1 << 24) + 1) / 2,
        "half of a square and its diagonal");
     gb_tile_map_at(&map, map.tiles - 1, &tile);
-    ok(tile.i == tile.j && tile.i == ((int64_t)1 << 24) - 1, "its last tile is the corner");
+    ok(tile.i == tile.j && tile.i == ((int64_t)1 << 24) - 1,
+       "its last tile is the corner");
 }
 
 /* Neighbouring work units share rows: GROUP_M at work, and disabled. */
 static void check_order(void)
 {
-    struct gb_gemm_args g = {.m = 50, .n = 40, .group_m = 2, .split_count = 1, .batch = 1};
+    struct gb_gemm_args g = {
+        .m = 50, .n = 40, .group_m = 2, .split_count = 1, .batch = 1};
     static const int wanted[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}};
     struct gb_tile_map map;
     struct gb_tile tile;
@@ -238,11 +243,13 @@ static void check_fragments(const struct shape *s)
                 int row = gb_frag_row(t, r, warps_m, s->per_m, v);
                 int col = gb_frag_col(t, c, warps_m, s->per_n, v);
 
-                good &= row >= 0 && row < s->m && col >= 0 && col < s->n && !hit[row][col];
+                good &=
+                    row >= 0 && row < s->m && col >= 0 && col < s->n && !hit[row][col];
                 if (good)
                     hit[row][col] = 1;
             }
-    ok(good, "%dx%d of %d bytes: every element of C has one owner", s->m, s->n, s->bytes);
+    ok(good, "%dx%d of %d bytes: every element of C has one owner", s->m, s->n,
+       s->bytes);
 }
 
 /* Number of passes that a warp's accesses of `width` bytes at the given byte addresses need:
@@ -274,8 +281,10 @@ static int passes(const int *address, int width)
 static void check_banks(const struct shape *s)
 {
     int v = 16 / s->bytes, warps_m = s->m / (GB_LANES_M * s->per_m);
-    int pitch_m = gb_smem_pitch(s->m, s->bytes), pitch_n = gb_smem_pitch(s->n, s->bytes);
-    int threads = s->m * s->n / (s->per_m * s->per_n), at[GB_LANES], reads = 0, stores = 0;
+    int pitch_m = gb_smem_pitch(s->m, s->bytes),
+        pitch_n = gb_smem_pitch(s->n, s->bytes);
+    int threads = s->m * s->n / (s->per_m * s->per_n), at[GB_LANES], reads = 0,
+        stores = 0;
 
     ok(pitch_m * s->bytes % 16 == 0 && pitch_n * s->bytes % 16 == 0,
        "%dx%d of %d bytes: rows of shared memory are aligned", s->m, s->n, s->bytes);
@@ -296,8 +305,8 @@ static void check_banks(const struct shape *s)
                 reads = passes(at, 16) > reads ? passes(at, 16) : reads;
             }
         }
-    is_int(1, reads, "%dx%d of %d bytes: fragments are read without bank conflicts", s->m,
-           s->n, s->bytes);
+    is_int(1, reads, "%dx%d of %d bytes: fragments are read without bank conflicts",
+           s->m, s->n, s->bytes);
     for (int first = 0; first < s->m * s->k; first += GB_LANES) {
         for (int l = 0; l < GB_LANES; l++) {
             struct gb_place p = gb_load_across(first + l, s->m);
@@ -306,8 +315,8 @@ static void check_banks(const struct shape *s)
         }
         stores = passes(at, s->bytes) > stores ? passes(at, s->bytes) : stores;
     }
-    is_int(1, stores, "%dx%d of %d bytes: transposing stores without bank conflicts", s->m,
-           s->n, s->bytes);
+    is_int(1, stores, "%dx%d of %d bytes: transposing stores without bank conflicts",
+           s->m, s->n, s->bytes);
 }
 
 enum loader { ALONG, ACROSS, ACROSS_VEC };

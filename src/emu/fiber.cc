@@ -39,7 +39,8 @@
 #include <ucontext.h>
 #endif
 
-namespace {
+namespace
+{
 
 #if FIBER_ASAN || FIBER_TSAN
 constexpr size_t STACK = 256 << 10;
@@ -48,8 +49,9 @@ constexpr size_t STACK = 64 << 10;
 #endif
 constexpr uint32_t WARP = 32;
 constexpr uint32_t MAX_BLOCK = 1024;
-constexpr int MAX_IDLE = 4;              /* crews kept for the next run */
-constexpr size_t MAX_STATIC = 48 << 10;  /* of static shared memory, as on every device */
+constexpr int MAX_IDLE = 4; /* crews kept for the next run */
+constexpr size_t MAX_STATIC = 48
+                              << 10; /* of static shared memory, as on every device */
 constexpr size_t MAX_DYNAMIC = 227 << 10; /* as on the largest device */
 constexpr unsigned char GUARD_BYTE = 0xa5;
 #if FIBER_ASAN
@@ -126,7 +128,8 @@ int idle_count;
 
 #if defined(__x86_64__)
 /* Save the callee-saved registers on this stack, publish its top in *save, continue on `to`. */
-extern "C" void gb_fiber_switch(void **save, void *to) __attribute__((visibility("hidden")));
+extern "C" void gb_fiber_switch(void **save, void *to)
+    __attribute__((visibility("hidden")));
 asm(".text\n"
     ".globl gb_fiber_switch\n"
     ".hidden gb_fiber_switch\n"
@@ -150,7 +153,8 @@ asm(".text\n"
     ".size gb_fiber_switch, .-gb_fiber_switch\n");
 #endif
 
-namespace {
+namespace
+{
 
 void switch_to(Context *from, Context *to)
 {
@@ -274,8 +278,9 @@ Crew *crew_new(uint32_t threads)
         goto free_crew;
     if (!area_open(&crew->fixed, MAX_STATIC))
         goto free_fibers;
-    crew->stacks = static_cast<char *>(mmap(nullptr, threads * STACK, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    crew->stacks =
+        static_cast<char *>(mmap(nullptr, threads * STACK, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (crew->stacks == MAP_FAILED)
         goto free_area;
     for (uint32_t i = 0; i < threads; i++) {
@@ -428,28 +433,30 @@ int run_block(Crew *crew, uint32_t *seed, char *error, size_t error_bytes)
             const Fiber *f = &crew->fibers[i];
 
             if (f->state == REFUSED)
-                return snprintf(error, error_bytes,
-                                "block %u: too much shared memory, or two objects of it",
-                                crew->block);
+                return snprintf(
+                    error, error_bytes,
+                    "block %u: too much shared memory, or two objects of it",
+                    crew->block);
             if (f->state == DONE)
                 done = f;
             else if (waiting && waiting->line != f->line)
-                return snprintf(error, error_bytes,
-                                "block %u: thread %u waits at the barrier of line %d, thread "
-                                "%u at that of line %d",
-                                crew->block, waiting->thread, waiting->line, f->thread,
-                                f->line);
+                return snprintf(
+                    error, error_bytes,
+                    "block %u: thread %u waits at the barrier of line %d, thread "
+                    "%u at that of line %d",
+                    crew->block, waiting->thread, waiting->line, f->thread, f->line);
             else
                 waiting = f;
         }
         if (waiting && done)
-            return snprintf(error, error_bytes,
-                            "block %u: thread %u waits at the barrier of line %d, thread %u "
-                            "has ended",
-                            crew->block, waiting->thread, waiting->line, done->thread);
+            return snprintf(
+                error, error_bytes,
+                "block %u: thread %u waits at the barrier of line %d, thread %u "
+                "has ended",
+                crew->block, waiting->thread, waiting->line, done->thread);
         if (!area_intact(&crew->fixed) || !area_intact(&crew->dynamic))
-            return snprintf(error, error_bytes, "block %u: a write outside the shared memory",
-                            crew->block);
+            return snprintf(error, error_bytes,
+                            "block %u: a write outside the shared memory", crew->block);
         if (!waiting)
             return 0;
     }
@@ -509,8 +516,8 @@ void *gb_fiber_shared_dynamic(void)
 /* ---- running ---- */
 
 int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
-                 uint32_t smem_bytes, const void *args, size_t args_bytes, uint32_t seed,
-                 char *error, size_t error_bytes)
+                 uint32_t smem_bytes, const void *args, size_t args_bytes,
+                 uint32_t seed, char *error, size_t error_bytes)
 {
     Crew *crew, *const outer = now;
     void *copy;
@@ -518,8 +525,9 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
     int length = 0;
 
     if (grid == 0 || block == 0 || block > MAX_BLOCK || smem_bytes > MAX_DYNAMIC) {
-        snprintf(error, error_bytes, "%s: illegal launch: grid %u, block %u, %u bytes shared",
-                 k->symbol, grid, block, smem_bytes);
+        snprintf(error, error_bytes,
+                 "%s: illegal launch: grid %u, block %u, %u bytes shared", k->symbol,
+                 grid, block, smem_bytes);
         return -1;
     }
     crew = crew_take(block);

@@ -14,7 +14,8 @@ extern "C" {
 struct gb_emu_kernel {
     const char *symbol; /* as in the device image */
     const char *family; /* image stem, as in kernels.def */
-    void (*body)(const void *args); /* one thread of one block; seam.h gives its indices */
+    void (*body)(
+        const void *args); /* one thread of one block; seam.h gives its indices */
 };
 
 /* NULL when the emulated device has no such kernel. */
@@ -24,8 +25,8 @@ const struct gb_emu_kernel *gb_emu_kernel_find(const char *family, const char *s
  * drawn from `seed`; shared memory starts as NaN. Returns 0, or -1 with a message in `error`
  * for a divergent barrier, a write outside the dynamic shared memory and the like. Thread-safe. */
 int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
-                 uint32_t smem_bytes, const void *args, size_t args_bytes, uint32_t seed,
-                 char *error, size_t error_bytes);
+                 uint32_t smem_bytes, const void *args, size_t args_bytes,
+                 uint32_t seed, char *error, size_t error_bytes);
 
 /* What the host back end of seam.h asks, legal only inside gb_fiber_run: indices, the barrier
  * (its line tells barriers apart: all threads must meet at the same one), the block's one

@@ -23,13 +23,15 @@ enum gb_kernel_flags {
 };
 
 struct gb_kernel {
-    const char *name;   /* "gemm_simt_f32_128x128x16"; the symbols are gb_<name>_<layout> */
+    const char
+        *name; /* "gemm_simt_f32_128x128x16"; the symbols are gb_<name>_<layout> */
     const char *family; /* "gemm_simt": the image that holds it */
     enum gb_type type, type_c, type_acc;
     uint16_t arch_min, arch_max; /* inclusive sm number; 0, 0: AMD or emu only */
     uint16_t tile_m, tile_n, tile_k;
     uint8_t stages; /* shared-memory buffers in flight */
-    uint8_t align;  /* bytes that base addresses and leading dimensions must be multiples of */
+    uint8_t
+        align; /* bytes that base addresses and leading dimensions must be multiples of */
     uint16_t threads;
     uint32_t smem; /* dynamic shared memory, bytes; 0 when static */
     uint32_t flags;
@@ -62,7 +64,8 @@ struct gb_image {
     const void *data;
     size_t bytes;
 };
-const struct gb_image *gb_image_find(const char *family, const struct gb_device_info *info);
+const struct gb_image *gb_image_find(const char *family,
+                                     const struct gb_device_info *info);
 /* For `gemmblas info`: the i-th image or NULL. */
 const struct gb_image *gb_image_at(int i);
 

@@ -29,16 +29,16 @@ GB_HD double gb_fma_f64(double x, double y, double z)
 /* alpha == 0 drops the sum whatever it holds. Where C must not be read, gb_unread_<t> is the
  * beta to use with an old value of +0: it leaves alpha * sum as it is, sign of zero included,
  * or +0 when the sum is dropped. */
-#define GB_EPILOGUE_REAL(t, real)                                                           \
-    GB_HD real gb_unread_##t(real alpha)                                                    \
-    {                                                                                       \
-        return alpha == 0 ? (real)0 : (real)-0.0;                                           \
-    }                                                                                       \
-    GB_HD real gb_epilogue_##t(real alpha, real sum, real beta, real old)                   \
-    {                                                                                       \
-        real scaled = beta * old;                                                           \
-                                                                                            \
-        return alpha == 0 ? scaled : gb_fma_##t(alpha, sum, scaled);                        \
+#define GB_EPILOGUE_REAL(t, real)                                                      \
+    GB_HD real gb_unread_##t(real alpha)                                               \
+    {                                                                                  \
+        return alpha == 0 ? (real)0 : (real)-0.0;                                      \
+    }                                                                                  \
+    GB_HD real gb_epilogue_##t(real alpha, real sum, real beta, real old)              \
+    {                                                                                  \
+        real scaled = beta * old;                                                      \
+                                                                                       \
+        return alpha == 0 ? scaled : gb_fma_##t(alpha, sum, scaled);                   \
     }
 
 GB_EPILOGUE_REAL(f32, float)
@@ -46,35 +46,35 @@ GB_EPILOGUE_REAL(f64, double)
 
 /* A real factor multiplies componentwise, so that an infinity of one component does not
  * become a NaN of the other. */
-#define GB_EPILOGUE_COMPLEX(t, r, real)                                                     \
-    GB_HD struct gb_##t gb_unread_##t(struct gb_##t alpha)                                  \
-    {                                                                                       \
-        struct gb_##t beta = {0, 0};                                                        \
-                                                                                            \
-        if (alpha.re != 0 || alpha.im != 0)                                                 \
-            beta.re = (real)-0.0;                                                           \
-        return beta;                                                                        \
-    }                                                                                       \
-    GB_HD struct gb_##t gb_epilogue_##t(struct gb_##t alpha, struct gb_##t sum,             \
-                                        struct gb_##t beta, struct gb_##t old)              \
-    {                                                                                       \
-        struct gb_##t y;                                                                    \
-                                                                                            \
-        y.re = beta.re * old.re;                                                            \
-        y.im = beta.re * old.im;                                                            \
-        if (beta.im != 0) {                                                                 \
-            y.re = gb_fma_##r(-beta.im, old.im, y.re);                                      \
-            y.im = gb_fma_##r(beta.im, old.re, y.im);                                       \
-        }                                                                                   \
-        if (alpha.re != 0 || alpha.im != 0) {                                               \
-            y.re = gb_fma_##r(alpha.re, sum.re, y.re);                                      \
-            y.im = gb_fma_##r(alpha.re, sum.im, y.im);                                      \
-            if (alpha.im != 0) {                                                            \
-                y.re = gb_fma_##r(-alpha.im, sum.im, y.re);                                 \
-                y.im = gb_fma_##r(alpha.im, sum.re, y.im);                                  \
-            }                                                                               \
-        }                                                                                   \
-        return y;                                                                           \
+#define GB_EPILOGUE_COMPLEX(t, r, real)                                                \
+    GB_HD struct gb_##t gb_unread_##t(struct gb_##t alpha)                             \
+    {                                                                                  \
+        struct gb_##t beta = {0, 0};                                                   \
+                                                                                       \
+        if (alpha.re != 0 || alpha.im != 0)                                            \
+            beta.re = (real)-0.0;                                                      \
+        return beta;                                                                   \
+    }                                                                                  \
+    GB_HD struct gb_##t gb_epilogue_##t(struct gb_##t alpha, struct gb_##t sum,        \
+                                        struct gb_##t beta, struct gb_##t old)         \
+    {                                                                                  \
+        struct gb_##t y;                                                               \
+                                                                                       \
+        y.re = beta.re * old.re;                                                       \
+        y.im = beta.re * old.im;                                                       \
+        if (beta.im != 0) {                                                            \
+            y.re = gb_fma_##r(-beta.im, old.im, y.re);                                 \
+            y.im = gb_fma_##r(beta.im, old.re, y.im);                                  \
+        }                                                                              \
+        if (alpha.re != 0 || alpha.im != 0) {                                          \
+            y.re = gb_fma_##r(alpha.re, sum.re, y.re);                                 \
+            y.im = gb_fma_##r(alpha.re, sum.im, y.im);                                 \
+            if (alpha.im != 0) {                                                       \
+                y.re = gb_fma_##r(-alpha.im, sum.im, y.re);                            \
+                y.im = gb_fma_##r(alpha.im, sum.re, y.im);                             \
+            }                                                                          \
+        }                                                                              \
+        return y;                                                                      \
     }
 
 GB_EPILOGUE_COMPLEX(c32, f32, float)

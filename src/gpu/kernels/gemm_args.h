@@ -39,21 +39,22 @@ enum gb_gemm_flags {
 enum { GB_REDUCE_THREADS = 256 };
 
 struct gb_gemm_args {
-    uint64_t a, b, c;  /* device addresses */
-    uint64_t partial;  /* accumulators, or 0 */
-    int64_t m, n, k;   /* k of the whole problem */
+    uint64_t a, b, c; /* device addresses */
+    uint64_t partial; /* accumulators, or 0 */
+    int64_t m, n, k;  /* k of the whole problem */
     int64_t k_begin, k_end;
-    int64_t a_m, a_k;  /* strides of op(A) */
-    int64_t b_k, b_n;  /* strides of op(B) */
+    int64_t a_m, a_k; /* strides of op(A) */
+    int64_t b_k, b_n; /* strides of op(B) */
     int64_t ldc;
     int64_t a_batch, b_batch, c_batch; /* 0 broadcasts (not C) */
-    int64_t split_len; /* of the whole problem, a multiple of tile_k; >= k when splits is 1 */
+    int64_t
+        split_len; /* of the whole problem, a multiple of tile_k; >= k when splits is 1 */
     int64_t row0, col0; /* position of C(0,0) in the whole C, for the triangle masks */
-    double alpha[2], beta[2]; /* real, imaginary */
-    int32_t splits;    /* of the whole problem */
+    double alpha[2], beta[2];    /* real, imaginary */
+    int32_t splits;              /* of the whole problem */
     int32_t split0, split_count; /* splits touched by [k_begin, k_end) */
     int32_t batch;
-    int32_t group_m;   /* tile rows per group of the L2 order; 1 disables */
+    int32_t group_m; /* tile rows per group of the L2 order; 1 disables */
     uint32_t flags;
 };
 

@@ -71,14 +71,17 @@ GB_INLINE double gb_plus(double x, double y)
     return x + y;
 }
 
-template <class T> GB_INLINE T gb_plus(T x, T y)
+template <class T>
+GB_INLINE T gb_plus(T x, T y)
 {
     return T{x.re + y.re, x.im + y.im};
 }
 
-template <class T> struct SimtMath;
+template <class T>
+struct SimtMath;
 
-template <> struct SimtMath<float> {
+template <>
+struct SimtMath<float> {
     static constexpr bool COMPLEX = false;
     GB_DEVICE static float scalar(const double *s)
     {
@@ -98,7 +101,8 @@ template <> struct SimtMath<float> {
     }
 };
 
-template <> struct SimtMath<double> {
+template <>
+struct SimtMath<double> {
     static constexpr bool COMPLEX = false;
     GB_DEVICE static double scalar(const double *s)
     {
@@ -118,7 +122,8 @@ template <> struct SimtMath<double> {
     }
 };
 
-template <> struct SimtMath<gb_c32> {
+template <>
+struct SimtMath<gb_c32> {
     static constexpr bool COMPLEX = true;
     GB_DEVICE static gb_c32 scalar(const double *s)
     {
@@ -138,7 +143,8 @@ template <> struct SimtMath<gb_c32> {
     }
 };
 
-template <> struct SimtMath<gb_c64> {
+template <>
+struct SimtMath<gb_c64> {
     static constexpr bool COMPLEX = true;
     GB_DEVICE static gb_c64 scalar(const double *s)
     {
@@ -160,7 +166,8 @@ template <> struct SimtMath<gb_c64> {
 
 /* ---- storage types against accumulator types ---- */
 
-template <class S, class T> GB_INLINE void gb_widen(S x, T &y)
+template <class S, class T>
+GB_INLINE void gb_widen(S x, T &y)
 {
     if constexpr (sizeof(S) == sizeof(T))
         y = x;
@@ -168,7 +175,8 @@ template <class S, class T> GB_INLINE void gb_widen(S x, T &y)
         y = gb_to_f32(x);
 }
 
-template <class T, class S> GB_INLINE void gb_narrow(T x, S &y)
+template <class T, class S>
+GB_INLINE void gb_narrow(T x, S &y)
 {
     if constexpr (sizeof(S) == sizeof(T))
         y = x;
@@ -179,7 +187,8 @@ template <class T, class S> GB_INLINE void gb_narrow(T x, S &y)
 /* ---- shapes ---- */
 
 /* In: type of A and B. Out: of C. Acc: of the sums. PER_*: elements of C of one thread. */
-template <class In_, class Out_, class Acc_, int M_, int N_, int K_, int PER_M_, int PER_N_>
+template <class In_, class Out_, class Acc_, int M_, int N_, int K_, int PER_M_,
+          int PER_N_>
 struct SimtTile {
     typedef In_ In;
     typedef Out_ Out;
@@ -188,7 +197,8 @@ struct SimtTile {
     static constexpr int WARPS_M = M / (GB_LANES_M * PER_M);
     static constexpr int WARPS_N = N / (GB_LANES_N * PER_N);
     static constexpr int THREADS = GB_LANES * WARPS_M * WARPS_N;
-    static constexpr int V = 16 / (int)sizeof(Acc); /* elements of a 128-bit shared load */
+    static constexpr int V =
+        16 / (int)sizeof(Acc); /* elements of a 128-bit shared load */
     static constexpr int PITCH_M = M + V, PITCH_N = N + V;
 
     static_assert(WARPS_M * GB_LANES_M * PER_M == M, "warps tile m");
@@ -197,10 +207,12 @@ struct SimtTile {
     static_assert(K % 8 == 0 && (sizeof(In) > 2 || K >= 16), "a step of k");
     static_assert(PITCH_M * sizeof(Acc) % 16 == 0 && PITCH_N * sizeof(Acc) % 16 == 0,
                   "rows of shared memory are aligned to 128 bits");
-    static_assert(2 * K * (PITCH_M + PITCH_N) * sizeof(Acc) <= 48 * 1024, "static memory");
+    static_assert(2 * K * (PITCH_M + PITCH_N) * sizeof(Acc) <= 48 * 1024,
+                  "static memory");
 };
 
-template <class Tile> struct alignas(16) SimtShared {
+template <class Tile>
+struct alignas(16) SimtShared {
     typename Tile::Acc a[2][Tile::K * Tile::PITCH_M];
     typename Tile::Acc b[2][Tile::K * Tile::PITCH_N];
 };
@@ -209,14 +221,18 @@ template <class Tile> struct alignas(16) SimtShared {
 
 /* Where a thread's elements (VECTOR: vectors of elements) of one tile lie: its first place,
  * and constant steps from turn to turn. */
-template <int VEC, int TILE, int TILE_K, int THREADS, bool ACROSS, bool VECTOR> struct SimtWalk {
+template <int VEC, int TILE, int TILE_K, int THREADS, bool ACROSS, bool VECTOR>
+struct SimtWalk {
     static constexpr int UNITS = TILE * TILE_K / (VECTOR ? VEC : 1);
     static constexpr int TURNS = (UNITS + THREADS - 1) / THREADS;
-    static constexpr int ROW_STEP = !ACROSS ? 0 : VECTOR ? THREADS * VEC / TILE_K : THREADS / 8;
+    static constexpr int ROW_STEP = !ACROSS  ? 0
+                                    : VECTOR ? THREADS * VEC / TILE_K
+                                             : THREADS / 8;
     static constexpr int ROW_TURNS = !ACROSS ? 1 : VECTOR ? TURNS : TILE / ROW_STEP;
     static constexpr int K_STEP = !ACROSS ? THREADS * (VECTOR ? VEC : 1) / TILE : 8;
 
-    static_assert(ACROSS || K_STEP * TILE == THREADS * (VECTOR ? VEC : 1), "whole rows of k");
+    static_assert(ACROSS || K_STEP * TILE == THREADS * (VECTOR ? VEC : 1),
+                  "whole rows of k");
     static_assert(!ACROSS || VECTOR || ROW_TURNS * ROW_STEP == TILE, "whole columns");
 
     GB_DEVICE static gb_place first(int thread)
@@ -241,8 +257,10 @@ template <int VEC, int TILE, int TILE_K, int THREADS, bool ACROSS, bool VECTOR> 
 /* Brings successive tiles of one operand into shared memory. ACROSS: its unit stride runs
  * along k, so it is transposed on the way. A step is fetch(), then, after the other buffer
  * has been consumed, commit(). */
-template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> struct SimtLoader {
-    static constexpr bool DIRECT = sizeof(S) == sizeof(T); /* no conversion: copy async */
+template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS>
+struct SimtLoader {
+    static constexpr bool DIRECT =
+        sizeof(S) == sizeof(T); /* no conversion: copy async */
     static constexpr int VEC = 16 / (int)sizeof(S);
     static constexpr int PITCH = TILE + 16 / (int)sizeof(T);
     /* a transposing asynchronous copy moves single elements */
@@ -250,15 +268,17 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
     typedef SimtWalk<VEC, TILE, TILE_K, THREADS, ACROSS, false> Singles;
     typedef SimtWalk<VEC, TILE, TILE_K, THREADS, ACROSS, VECTORS> Vectors;
     static constexpr int HELD_V = Vectors::TURNS * VEC;
-    static constexpr int HELD = DIRECT ? 1 : HELD_V > Singles::TURNS ? HELD_V : Singles::TURNS;
+    static constexpr int HELD = DIRECT                    ? 1
+                                : HELD_V > Singles::TURNS ? HELD_V
+                                                          : Singles::TURNS;
 
-    const S *from;    /* this thread's first element of the next tile */
-    int64_t stride;   /* of the direction that is not the unit one */
-    int first_k;      /* in the tile */
-    int rows;         /* that exist from this thread's first row on */
-    int to;           /* its first place in shared memory */
-    bool vec;         /* 128-bit loads are legal */
-    bool full;        /* all rows of the tile exist */
+    const S *from;  /* this thread's first element of the next tile */
+    int64_t stride; /* of the direction that is not the unit one */
+    int first_k;    /* in the tile */
+    int rows;       /* that exist from this thread's first row on */
+    int to;         /* its first place in shared memory */
+    bool vec;       /* 128-bit loads are legal */
+    bool full;      /* all rows of the tile exist */
     S held[HELD];
 
     /* base: element (0, 0) of the first tile; whole: all of it is aligned to 16 bytes */
@@ -316,8 +336,9 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
                     exist = across <= 0 || along <= 0 ? 0 : along < most ? along : most;
                 }
                 if constexpr (DIRECT)
-                    gb_copy_async<most * sizeof(S)>(at + Walk::k(u) * PITCH + Walk::row(u), p,
-                                                    exist * (int)sizeof(S));
+                    gb_copy_async<most * sizeof(S)>(at + Walk::k(u) * PITCH +
+                                                        Walk::row(u),
+                                                    p, exist * (int)sizeof(S));
                 else
                     hold<VECTOR>(u, p, in_turn<Walk>(u) ? exist : 0);
                 p += Walk::ROW_STEP * stride;
@@ -327,12 +348,14 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
     }
 
     /* The last turn may have work for some threads only. */
-    template <class Walk> GB_DEVICE static bool in_turn(int turn)
+    template <class Walk>
+    GB_DEVICE static bool in_turn(int turn)
     {
         return Walk::UNITS % THREADS == 0 || gb_thread() + turn * THREADS < Walk::UNITS;
     }
 
-    template <bool VECTOR> GB_DEVICE void hold(int turn, const S *p, int exist)
+    template <bool VECTOR>
+    GB_DEVICE void hold(int turn, const S *p, int exist)
     {
         if constexpr (!VECTOR) {
             held[turn] = exist ? *p : S{};
@@ -370,7 +393,8 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
             } else {
                 GB_UNROLL
                 for (int t = 0; t < Singles::TURNS; t++)
-                    gb_widen(held[t], tile[to + Singles::k(t) * PITCH + Singles::row(t)]);
+                    gb_widen(held[t],
+                             tile[to + Singles::k(t) * PITCH + Singles::row(t)]);
             }
         }
     }
@@ -379,7 +403,8 @@ template <class S, class T, int TILE, int TILE_K, int THREADS, bool ACROSS> stru
 /* ---- one step of k ---- */
 
 /* The elements of one k that this thread needs: PER of them, V at a time. */
-template <class T, int PER, int V, int LANES> struct SimtFrag {
+template <class T, int PER, int V, int LANES>
+struct SimtFrag {
     T at[PER];
 
     GB_DEVICE void load(const T *from)
@@ -395,7 +420,8 @@ template <class T, int PER, int V, int LANES> struct SimtFrag {
     }
 };
 
-template <class Tile> struct SimtSums {
+template <class Tile>
+struct SimtSums {
     typedef typename Tile::Acc T;
     typedef SimtFrag<T, Tile::PER_M, Tile::V, GB_LANES_M> FragA;
     typedef SimtFrag<T, Tile::PER_N, Tile::V, GB_LANES_N> FragB;
@@ -413,8 +439,8 @@ template <class Tile> struct SimtSums {
     }
 
     /* flip: conjugate B's elements */
-    GB_DEVICE static void load(FragA &a, FragB &b, const T *from_a, const T *from_b, int k,
-                               bool flip)
+    GB_DEVICE static void load(FragA &a, FragB &b, const T *from_a, const T *from_b,
+                               int k, bool flip)
     {
         a.load(from_a + k * Tile::PITCH_M);
         b.load(from_b + k * Tile::PITCH_N);
@@ -455,7 +481,8 @@ template <class Tile> struct SimtSums {
 /* ---- a tile of C ---- */
 
 /* Which elements of its tile a thread owns and may touch, in the tile's own coordinates. */
-template <class Tile> struct SimtOutput {
+template <class Tile>
+struct SimtOutput {
     typedef typename Tile::Acc T;
     typedef typename Tile::Out Out;
     typedef SimtMath<T> Math;
@@ -463,13 +490,15 @@ template <class Tile> struct SimtOutput {
     const gb_gemm_args &g;
     int64_t i, j;   /* this thread's first element in C */
     int rows, cols; /* that exist from there on */
-    int above;      /* of the first element over the diagonal, clamped to what matters */
-    bool whole;     /* no element of the tile lies in the other triangle */
+    int above;  /* of the first element over the diagonal, clamped to what matters */
+    bool whole; /* no element of the tile lies in the other triangle */
 
     GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile) : g(args)
     {
-        const int row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
-        const int col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
+        const int row =
+            gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
+        const int col =
+            gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
         const int64_t i0 = tile.i * Tile::M, j0 = tile.j * Tile::N;
         const int64_t reach = Tile::M + Tile::N;
         const int corner = (int)gb_tile_clamp(j0 + g.col0 - i0 - g.row0, -reach, reach);
@@ -551,10 +580,10 @@ template <class Tile> struct SimtOutput {
         const bool read = !(g.flags & GB_G_BETA_ZERO);
         const T alpha = Math::scalar(g.alpha);
         const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
-        const bool vec =
-            whole && (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
-                             (V * sizeof(Out)) ==
-                         0;
+        const bool vec = whole && (reinterpret_cast<uintptr_t>(base) |
+                                   (uintptr_t)g.ldc * sizeof(Out)) %
+                                          (V * sizeof(Out)) ==
+                                      0;
 
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
@@ -580,7 +609,8 @@ template <class Tile> struct SimtOutput {
                     T old;
 
                     gb_widen(v.at[e], old);
-                    gb_narrow(Math::epilogue(alpha, Math::conj_if(flip, sums.at[c][r + e]),
+                    gb_narrow(Math::epilogue(alpha,
+                                             Math::conj_if(flip, sums.at[c][r + e]),
                                              beta, old),
                               v.at[e]);
                 }
@@ -600,9 +630,11 @@ template <class Tile> struct SimtOutput {
 /* ---- the kernel ---- */
 
 /* May vectors of 16 bytes be loaded from an operand of these strides? */
-template <class S> GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
+template <class S>
+GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
 {
-    return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 == 0;
+    return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 ==
+           0;
 }
 
 /* What a block does in one turn. Out of line: all this is dead during the main loop and must
@@ -612,8 +644,8 @@ struct SimtWork {
     gb_split_range range;
 };
 
-GB_NOINLINE bool gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n, int64_t turn,
-                              SimtWork &work)
+GB_NOINLINE bool gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n,
+                              int64_t turn, SimtWork &work)
 {
     gb_tile_map map;
     int64_t unit = gb_tile_persistent_unit(gb_grid(), gb_block(), turn);
@@ -714,7 +746,8 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
 
 /* Sums the splits in ascending order and applies the epilogue; one element per thread and
  * turn, GB_REDUCE_THREADS threads per block, any grid. */
-template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
+template <class Out, class T>
+GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
 {
     typedef SimtMath<T> Math;
     const bool read = !(g.flags & GB_G_BETA_ZERO);
@@ -725,7 +758,8 @@ template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &
     for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
          x += gb_grid() * GB_REDUCE_THREADS) {
         const int64_t z = x / size, i = x % size % g.m, j = x % size / g.m;
-        const T *from = reinterpret_cast<const T *>(g.partial) + z * g.splits * size + x % size;
+        const T *from =
+            reinterpret_cast<const T *>(g.partial) + z * g.splits * size + x % size;
         Out *at = reinterpret_cast<Out *>(g.c) + z * g.c_batch + i + j * g.ldc;
         T sum, old = {};
 
@@ -742,29 +776,29 @@ template <class Out, class T> GB_INLINE void gb_gemm_reduce(const gb_gemm_args &
 
 /* The four layouts of one row of kernels.def; BLOCKS per multiprocessor bound the registers.
  * B's unit stride along its rows is along k. */
-#define GB_SIMT(name, blocks, ...)                                                          \
-    typedef SimtTile<__VA_ARGS__> name##_tile;                                              \
-    GB_KERNEL(gb_##name##_nn, name##_tile::THREADS, blocks, g)                              \
-    {                                                                                       \
-        gb_gemm_simt<name##_tile, false, true>(g);                                          \
-    }                                                                                       \
-    GB_KERNEL(gb_##name##_nt, name##_tile::THREADS, blocks, g)                              \
-    {                                                                                       \
-        gb_gemm_simt<name##_tile, false, false>(g);                                         \
-    }                                                                                       \
-    GB_KERNEL(gb_##name##_tn, name##_tile::THREADS, blocks, g)                              \
-    {                                                                                       \
-        gb_gemm_simt<name##_tile, true, true>(g);                                           \
-    }                                                                                       \
-    GB_KERNEL(gb_##name##_tt, name##_tile::THREADS, blocks, g)                              \
-    {                                                                                       \
-        gb_gemm_simt<name##_tile, true, false>(g);                                          \
+#define GB_SIMT(name, blocks, ...)                                                     \
+    typedef SimtTile<__VA_ARGS__> name##_tile;                                         \
+    GB_KERNEL(gb_##name##_nn, name##_tile::THREADS, blocks, g)                         \
+    {                                                                                  \
+        gb_gemm_simt<name##_tile, false, true>(g);                                     \
+    }                                                                                  \
+    GB_KERNEL(gb_##name##_nt, name##_tile::THREADS, blocks, g)                         \
+    {                                                                                  \
+        gb_gemm_simt<name##_tile, false, false>(g);                                    \
+    }                                                                                  \
+    GB_KERNEL(gb_##name##_tn, name##_tile::THREADS, blocks, g)                         \
+    {                                                                                  \
+        gb_gemm_simt<name##_tile, true, true>(g);                                      \
+    }                                                                                  \
+    GB_KERNEL(gb_##name##_tt, name##_tile::THREADS, blocks, g)                         \
+    {                                                                                  \
+        gb_gemm_simt<name##_tile, true, false>(g);                                     \
     }
 
-#define GB_SIMT_REDUCE(symbol, out, acc)                                                    \
-    GB_KERNEL(symbol, GB_REDUCE_THREADS, 1, g)                                              \
-    {                                                                                       \
-        gb_gemm_reduce<out, acc>(g);                                                        \
+#define GB_SIMT_REDUCE(symbol, out, acc)                                               \
+    GB_KERNEL(symbol, GB_REDUCE_THREADS, 1, g)                                         \
+    {                                                                                  \
+        gb_gemm_reduce<out, acc>(g);                                                   \
     }
 
 #endif

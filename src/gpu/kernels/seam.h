@@ -42,11 +42,11 @@
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
 #define GB_SHARED(type, name) __shared__ type name
-#define GB_SHARED_DYNAMIC(type, name)                                                       \
-    extern __shared__ __align__(128) unsigned char gb_dynamic_smem[];                       \
+#define GB_SHARED_DYNAMIC(type, name)                                                  \
+    extern __shared__ __align__(128) unsigned char gb_dynamic_smem[];                  \
     type *name = reinterpret_cast<type *>(gb_dynamic_smem)
-#define GB_KERNEL(symbol, threads, blocks, args)                                            \
-    extern "C" __global__ void __launch_bounds__(threads, blocks)                           \
+#define GB_KERNEL(symbol, threads, blocks, args)                                       \
+    extern "C" __global__ void __launch_bounds__(threads, blocks)                      \
         symbol(const __grid_constant__ struct gb_gemm_args args)
 
 GB_INLINE int gb_thread()
@@ -69,18 +69,19 @@ GB_INLINE void gb_sync()
     __syncthreads();
 }
 
-template <int BYTES> GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
+template <int BYTES>
+GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
 {
     static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async sizes");
     uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
 
     if (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
-                     "r"(valid)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared),
+                     "l"(from), "r"(valid)
                      : "memory");
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from),
-                     "n"(BYTES), "r"(valid)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared),
+                     "l"(from), "n"(BYTES), "r"(valid)
                      : "memory");
 }
 
@@ -97,13 +98,14 @@ GB_INLINE void gb_copy_wait()
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
 #define GB_SHARED(type, name) static __attribute__((shared)) type name
-#define GB_SHARED_DYNAMIC(type, name)                                                       \
-    extern __attribute__((shared, aligned(128))) unsigned char gb_dynamic_smem[];           \
+#define GB_SHARED_DYNAMIC(type, name)                                                  \
+    extern __attribute__((shared, aligned(128))) unsigned char gb_dynamic_smem[];      \
     type *name = reinterpret_cast<type *>(gb_dynamic_smem)
 /* clang ignores launch_bounds for AMDGPU; this attribute sets the register limit */
-#define GB_KERNEL(symbol, threads, blocks, args)                                            \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void  \
-    symbol(const struct gb_gemm_args args)
+#define GB_KERNEL(symbol, threads, blocks, args)                                       \
+    extern "C"                                                                         \
+        __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void    \
+        symbol(const struct gb_gemm_args args)
 
 GB_INLINE int gb_thread()
 {
@@ -140,10 +142,11 @@ GB_INLINE void gb_sync()
 #define GB_NOINLINE static __attribute__((noinline))
 #define GB_UNROLL
 #define GB_NO_UNROLL
-#define GB_SHARED(type, name) type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
-#define GB_SHARED_DYNAMIC(type, name)                                                       \
+#define GB_SHARED(type, name)                                                          \
+    type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
+#define GB_SHARED_DYNAMIC(type, name)                                                  \
     type *name = static_cast<type *>(gb_fiber_shared_dynamic())
-#define GB_KERNEL(symbol, threads, blocks, args)                                            \
+#define GB_KERNEL(symbol, threads, blocks, args)                                       \
     static void symbol(const struct gb_gemm_args &args)
 
 GB_INLINE int gb_thread()
@@ -167,16 +170,19 @@ GB_INLINE int64_t gb_grid()
 #endif
 
 /* Aligned as a whole, so that one instruction moves it. */
-template <class T, int N> struct alignas(sizeof(T) * N) Vec {
+template <class T, int N>
+struct alignas(sizeof(T) * N) Vec {
     T at[N];
 };
 
-template <class T, int N> GB_INLINE Vec<T, N> gb_load(const T *from)
+template <class T, int N>
+GB_INLINE Vec<T, N> gb_load(const T *from)
 {
     return *reinterpret_cast<const Vec<T, N> *>(from);
 }
 
-template <class T, int N> GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
+template <class T, int N>
+GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
 {
     *reinterpret_cast<Vec<T, N> *>(to) = v;
 }
@@ -184,7 +190,8 @@ template <class T, int N> GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
 #if !GB_SEAM_CUDA
 /* Without an asynchronous copy the bytes travel through registers; the pipeline of the
  * kernels is right either way. Words of 4 bytes: no element is smaller. */
-template <int BYTES> GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
+template <int BYTES>
+GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
 {
     typedef Vec<uint32_t, BYTES / 4> Words;
 
@@ -235,7 +242,7 @@ GB_HD float gb_f16_widen(uint16_t h)
     uint32_t small = gb_bits((float)(int)magnitude * 0x1p-24f);
     uint32_t special = magnitude << 13 | 0x7f800000;
 
-    return gb_float(sign | (magnitude < 0x0400 ? small
+    return gb_float(sign | (magnitude < 0x0400   ? small
                             : magnitude < 0x7c00 ? normal
                                                  : special));
 }
@@ -255,7 +262,8 @@ GB_HD uint16_t gb_f16_narrow(float x)
         kept = (magnitude - ((127 - 15) << 23)) >> 13;
         lost = magnitude & 0x1fff;
         half = 0x1000;
-    } else if (magnitude >= 0x33000000) { /* above half of the least denormal, or equal */
+    } else if (magnitude >=
+               0x33000000) { /* above half of the least denormal, or equal */
         uint32_t shift = 126 - (magnitude >> 23);
         uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
 

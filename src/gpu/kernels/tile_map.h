@@ -20,7 +20,8 @@ struct gb_tile_map {
     int64_t tile_m, tile_n;
     int64_t tiles_m, tiles_n;
     int64_t group; /* tile rows per group, 1 .. tiles_m */
-    int64_t shift; /* row0 - col0: element (i, j) lies on the diagonal when i + shift == j */
+    int64_t
+        shift; /* row0 - col0: element (i, j) lies on the diagonal when i + shift == j */
     int64_t tiles; /* of one split of one batch */
     int64_t splits, batch;
     uint32_t uplo; /* 0, GB_G_UPPER or GB_G_LOWER */
@@ -80,7 +81,8 @@ GB_HD int64_t gb_tile_lower_end(const struct gb_tile_map *t, int64_t r)
 {
     int64_t last = gb_tile_min((r + 1) * t->tile_m, t->m) - 1;
 
-    return gb_tile_clamp(gb_tile_floor_div(last + t->shift, t->tile_n) + 1, 0, t->tiles_n);
+    return gb_tile_clamp(gb_tile_floor_div(last + t->shift, t->tile_n) + 1, 0,
+                         t->tiles_n);
 }
 
 /* Those that touch the upper triangle are [begin, tiles_n). */
@@ -194,7 +196,8 @@ GB_HD void gb_tile_map_ragged(const struct gb_tile_map *t, int64_t first, int64_
     tile->j = x + (lower ? common : gb_tile_row_begin(t, first + low));
 }
 
-GB_HD void gb_tile_map_at(const struct gb_tile_map *t, int64_t unit, struct gb_tile *tile)
+GB_HD void gb_tile_map_at(const struct gb_tile_map *t, int64_t unit,
+                          struct gb_tile *tile)
 {
     int64_t slice = unit / t->tiles;
     int64_t x = unit % t->tiles;
@@ -287,7 +290,8 @@ GB_HD bool gb_tile_wanted(const struct gb_gemm_args *g, int64_t i, int64_t j)
 
     if (i >= g->m || j >= g->n)
         return false;
-    return !((g->flags & GB_G_UPPER) && above < 0) && !((g->flags & GB_G_LOWER) && above > 0);
+    return !((g->flags & GB_G_UPPER) && above < 0) &&
+           !((g->flags & GB_G_LOWER) && above > 0);
 }
 
 #endif
