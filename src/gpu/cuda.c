@@ -401,13 +401,25 @@ static void cuda_leave(struct gb_device *base, struct gb_guest *guest)
 static enum gb_status cuda_mem_info(struct gb_device *dev, size_t *free_bytes,
                                     size_t *total)
 {
-    return CU(dev, cuMemGetInfo_v2, free_bytes, total);
+    size_t now_free, all;
+    enum gb_status status = CU(dev, cuMemGetInfo_v2, &now_free, &all);
+
+    if (status == GB_SUCCESS) {
+        *free_bytes = now_free;
+        *total = all;
+    }
+    return status;
 }
 
 static enum gb_status cuda_mem_alloc(struct gb_device *dev, size_t bytes,
                                      gb_devptr *ptr)
 {
-    return CU(dev, cuMemAlloc_v2, ptr, bytes);
+    uint64_t memory; /* the driver writes a zero when it refuses */
+    enum gb_status status = CU(dev, cuMemAlloc_v2, &memory, bytes);
+
+    if (status == GB_SUCCESS)
+        *ptr = memory;
+    return status;
 }
 
 /* What belongs to a lost device is left to the driver: its handles may be dangling. */
@@ -424,7 +436,13 @@ static void cuda_mem_free(struct gb_device *dev, gb_devptr ptr)
 
 static enum gb_status cuda_host_alloc(struct gb_device *dev, size_t bytes, void **ptr)
 {
-    return CU(dev, cuMemHostAlloc, ptr, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    void *memory;
+    enum gb_status status =
+        CU(dev, cuMemHostAlloc, &memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+
+    if (status == GB_SUCCESS)
+        *ptr = memory;
+    return status;
 }
 
 static void cuda_host_free(struct gb_device *dev, void *ptr)

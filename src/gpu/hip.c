@@ -412,7 +412,14 @@ static void hip_leave(struct gb_device *dev, struct gb_guest *guest)
 static enum gb_status hip_mem_info(struct gb_device *dev, size_t *free_bytes,
                                    size_t *total)
 {
-    return HIP(dev, hipMemGetInfo, free_bytes, total);
+    size_t now_free, all;
+    enum gb_status status = HIP(dev, hipMemGetInfo, &now_free, &all);
+
+    if (status == GB_SUCCESS) {
+        *free_bytes = now_free;
+        *total = all;
+    }
+    return status;
 }
 
 static void *pointer_of(gb_devptr ptr)
@@ -443,7 +450,13 @@ static void hip_mem_free(struct gb_device *dev, gb_devptr ptr)
 
 static enum gb_status hip_host_alloc(struct gb_device *dev, size_t bytes, void **ptr)
 {
-    return HIP(dev, hipHostMalloc, ptr, bytes, hipHostMallocPortable);
+    void *memory; /* the runtime writes a zero when it refuses */
+    enum gb_status status =
+        HIP(dev, hipHostMalloc, &memory, bytes, hipHostMallocPortable);
+
+    if (status == GB_SUCCESS)
+        *ptr = memory;
+    return status;
 }
 
 static void hip_host_free(struct gb_device *dev, void *ptr)

@@ -183,6 +183,7 @@ EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 
 EXPORT int cuMemAlloc_v2(uint64_t *ptr, size_t bytes)
 {
+    *ptr = 0; /* as the real one does when it refuses */
     CALL("%zu", bytes);
     *ptr = (uintptr_t)fake_new(bytes, false);
     return 0;
@@ -196,6 +197,7 @@ EXPORT int cuMemFree_v2(uint64_t ptr)
 
 EXPORT int cuMemHostAlloc(void **ptr, size_t bytes, unsigned flags)
 {
+    *ptr = 0; /* as the real one does when it refuses */
     CALL("%zu %u", bytes, flags);
     *ptr = fake_new(bytes, true);
     return 0;

@@ -161,6 +161,7 @@ EXPORT int hipMemGetInfo(size_t *free_bytes, size_t *total)
 
 EXPORT int hipMalloc(void **ptr, size_t bytes)
 {
+    *ptr = 0; /* as the real one does when it refuses */
     CALL("%zu", bytes);
     *ptr = fake_new(bytes, false);
     return 0;
@@ -174,6 +175,7 @@ EXPORT int hipFree(void *ptr)
 
 EXPORT int hipHostMalloc(void **ptr, size_t bytes, unsigned flags)
 {
+    *ptr = 0; /* as the real one does when it refuses */
     CALL("%zu %u", bytes, flags);
     *ptr = fake_new(bytes, true);
     return 0;
