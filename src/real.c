@@ -390,8 +390,9 @@ static void *open_once(const char *path, void *_Atomic *slot, atomic_bool *tried
 static void *from_user(struct gb_real *real)
 {
     static void *_Atomic slot;
-    static atomic_bool tried, told;
+    static atomic_bool tried, told, lacking;
     const char *path = gb_knobs()->library;
+    enum gb_log_level level;
     void *handle, *fn;
 
     if (!path[0])
@@ -400,9 +401,12 @@ static void *from_user(struct gb_real *real)
     fn = handle ? reached(handle, real) : NULL;
     if (!handle && !atomic_exchange(&told, true))
         gb_warn("GEMMBLAS_LIBRARY=%s cannot be opened; the next choice is used", path);
-    if (handle && !fn && !atomic_exchange(&real->reported, true))
-        gb_warn("GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
-                path, real->symbol);
+    if (handle && !fn && !atomic_exchange(&real->reported, true)) {
+        /* One warning; what else it lacks is detail. */
+        level = atomic_exchange(&lacking, true) ? GB_LOG_INFO : GB_LOG_WARN;
+        gb_log(level, "GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
+               path, real->symbol);
+    }
     return fn;
 }
 
@@ -612,9 +616,25 @@ struct gb_provider gb_real_any(const char *base, const char **symbol)
 
 static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
+/* In a child, the thread that held the lock is gone. */
+static void unlock_in_child(void)
+{
+    one_at_a_time = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, unlock_in_child);
+}
+
 bool gb_real_lock(void)
 {
-    return gb_knobs()->serialize_cpu && pthread_mutex_lock(&one_at_a_time) == 0;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (!gb_knobs()->serialize_cpu)
+        return false;
+    pthread_once(&once, watch_forks);
+    return pthread_mutex_lock(&one_at_a_time) == 0;
 }
 
 void gb_real_unlock(void)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fpstate.h"
 #include "knobs.h"
 #include "log.h"
 #include "util.h"
@@ -160,7 +161,7 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
                       " kernel=%s splits=%d panels=%lld up=%llu down=%llu us=%.1f",
                       record->kernel ? record->kernel : "-", record->splits,
                       (long long)record->panels, (unsigned long long)record->bytes_up,
-                      (unsigned long long)record->bytes_down, 1e6 * record->seconds);
+                      (unsigned long long)record->bytes_down, 1e-3 * (double)record->nanoseconds);
     if ((unsigned long)n > len - 2)
         n = (int)len - 2;
     buf[n++] = '\n';
@@ -168,10 +169,24 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
     return n;
 }
 
+static void count(struct counters *c, const struct gb_problem *p, enum gb_why why,
+                  const struct gb_record *record)
+{
+    add(&c->calls, 1);
+    if (why == GB_WHY_BADARG)
+        return; /* its sizes mean nothing */
+    add(&c->flops, (uint64_t)flops_of(p));
+    add(&c->bytes_up, record->bytes_up);
+    add(&c->bytes_down, record->bytes_down);
+    add(&c->nanoseconds, record->nanoseconds);
+}
+
 void gb_stats_record(const struct gb_problem *p, const char *routine,
                      const struct gb_call *call, enum gb_why why,
                      const struct gb_record *record)
 {
+    uint64_t fp = gb_fp_enter();
+
     if (trace_fd >= 0) {
         char line[640];
         int n = gb_trace_line(line, sizeof line, p, routine, call, why, record);
@@ -181,15 +196,8 @@ void gb_stats_record(const struct gb_problem *p, const char *routine,
     if (stats_on) {
         struct counters *row = row_of(routine);
 
-        if (!row)
-            return;
-        row += why;
-        add(&row->calls, 1);
-        if (why == GB_WHY_BADARG)
-            return; /* its sizes mean nothing */
-        add(&row->flops, (uint64_t)flops_of(p));
-        add(&row->bytes_up, record->bytes_up);
-        add(&row->bytes_down, record->bytes_down);
-        add(&row->nanoseconds, (uint64_t)(1e9 * record->seconds));
+        if (row)
+            count(&row[why], p, why, record);
     }
+    gb_fp_leave(fp);
 }

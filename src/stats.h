@@ -14,7 +14,7 @@ struct gb_record {
     int splits;
     int64_t panels;
     uint64_t bytes_up, bytes_down;
-    double seconds; /* of the device's part; 0 when the call was forwarded */
+    uint64_t nanoseconds; /* of the device's part; 0 when the call was forwarded */
 };
 
 /* Opens the targets that the knobs name and registers the exit handler; once. */

@@ -43,7 +43,7 @@ static void test_line(void)
 static void child(const char *path)
 {
     struct gb_problem p = problem();
-    struct gb_record record = {.bytes_up = 1000000, .seconds = 0.25};
+    struct gb_record record = {.bytes_up = 1000000, .nanoseconds = 250000000};
 
     setenv("GEMMBLAS_STATS", path, 1);
     unsetenv("GEMMBLAS_TRACE");

@@ -3,6 +3,7 @@
  * earned, route, plan, execution, and the CPU for what a failing device left. */
 #include "dispatch.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "exec.h"
+#include "fpstate.h"
 #include "knobs.h"
 #include "log.h"
 #include "model.h"
@@ -63,6 +65,16 @@ static void init(void)
         set_fast(UINT64_MAX);
     else
         set_fast(gb_route_floor(&rates));
+}
+
+static void first_call(void)
+{
+    int saved = errno;
+    uint64_t fp = gb_fp_enter();
+
+    init();
+    gb_fp_leave(fp);
+    errno = saved;
 }
 
 /* Handlers and destructors that call BLAS after this runs get the CPU: the driver may already
@@ -209,12 +221,12 @@ static enum gb_why warm(enum gb_knob_route route, double gain)
     return GB_WHY_WARMING;
 }
 
-static double now_seconds(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Plan and execute on the open device. GB_WHY_LOST means that C is final all the same. */
@@ -227,7 +239,10 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
     enum gb_why why;
 
     do {
+        uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
+
         why = gb_plan_make(p, info, budget, &plan);
+        gb_fp_leave(fp);
         if (why != GB_OK)
             return why;
         why = gb_exec(engine, &plan, &done);
@@ -263,10 +278,12 @@ static enum gb_why decide(const struct gb_problem *p, const char *routine,
         .rates = &rates,
     };
     struct gb_route_out out;
+    uint64_t fp = gb_fp_enter();
     enum gb_why why = gb_route(p, &in, &out);
 
     if (why == GB_OK)
         why = warm(in.route, out.cost.cpu - out.cost.gpu);
+    gb_fp_leave(fp);
     return why == GB_OK ? run(p, record) : why;
 }
 
@@ -292,20 +309,20 @@ enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
                         const struct gb_call *call, enum gb_why why)
 {
     struct gb_record record = {0};
-    double start;
+    uint64_t start;
 
-    pthread_once(&once, init);
+    pthread_once(&once, first_call);
     if (!gb_stats_wanted()) {
         if (why == GB_OK)
             why = decide(p, routine, &record);
     } else {
         uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
-        start = now_seconds();
+        start = now_ns();
         if (why == GB_OK)
             why = decide(p, routine, &record);
         if (why == GB_OK || why == GB_WHY_LOST) {
-            record.seconds = now_seconds() - start;
+            record.nanoseconds = now_ns() - start;
             gb_stats_record(p, routine, call, why, &record);
         } else {
             gb_stats_record(p, routine, call,

@@ -19,7 +19,7 @@ void gb_hold_begin(struct gb_hold *hold)
     sigset_t block;
 
     hold->error = errno;
-    hold->fp = gb_fp_save();
+    hold->fp = gb_fp_enter();
     sigfillset(&block);
     for (size_t i = 0; i < sizeof own_fault / sizeof own_fault[0]; i++)
         sigdelset(&block, own_fault[i]);
@@ -31,7 +31,7 @@ void gb_hold_end(const struct gb_hold *hold)
 {
     pthread_sigmask(SIG_SETMASK, &hold->mask, NULL);
     pthread_setcancelstate(hold->cancel, NULL);
-    gb_fp_restore(hold->fp);
+    gb_fp_leave(hold->fp);
     errno = hold->error;
 }
 

@@ -12,43 +12,18 @@
 #include <stdint.h>
 
 #include "device.h"
-
-/* The thread's floating-point control and status: kernels of the emulated device and
- * driver code raise flags that the program must not see (numpy turns them into
- * warnings). The register is read directly because the functions of <fenv.h> would need
- * libm. */
-static inline uint32_t gb_fp_save(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_stmxcsr();
-#elif defined(__aarch64__)
-    return __builtin_aarch64_get_fpsr();
-#else
-    return 0;
-#endif
-}
-
-static inline void gb_fp_restore(uint32_t fp)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_ldmxcsr(fp);
-#elif defined(__aarch64__)
-    __builtin_aarch64_set_fpsr(fp);
-#else
-    (void)fp;
-#endif
-}
+#include "fpstate.h"
 
 /* The last two words of a guest belong to these; the others to the back end. */
 static inline void gb_guest_save(struct gb_guest *guest)
 {
     guest->saved[2] = (uintptr_t)errno;
-    guest->saved[3] = gb_fp_save();
+    guest->saved[3] = gb_fp_enter();
 }
 
 static inline void gb_guest_restore(const struct gb_guest *guest)
 {
-    gb_fp_restore((uint32_t)guest->saved[3]);
+    gb_fp_leave(guest->saved[3]);
     errno = (int)guest->saved[2];
 }
 
@@ -59,7 +34,7 @@ struct gb_hold {
     sigset_t mask;
     int cancel;
     int error;
-    uint32_t fp;
+    uint64_t fp;
 };
 
 void gb_hold_begin(struct gb_hold *hold);
