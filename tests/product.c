@@ -14,7 +14,8 @@ static bool is_zero(struct gb_scalar s)
     return s.re == 0 && s.im == 0;
 }
 
-void product_make(struct product *x, const struct product_spec *spec, struct verify_random *r)
+void product_make(struct product *x, const struct product_spec *spec,
+                  struct verify_random *r)
 {
     bool ta = gb_transposed(spec->transa), tb = gb_transposed(spec->transb);
     int64_t m = spec->m, n = spec->n, k = spec->k;
@@ -24,7 +25,8 @@ void product_make(struct product *x, const struct product_spec *spec, struct ver
                        spec->place);
     verify_matrix_make(&x->b, spec->type, false, rb, tb ? k : n, rb + spec->extra[1],
                        spec->place);
-    verify_matrix_make(&x->c, spec->type_c, false, m, n, m + spec->extra[2], spec->place);
+    verify_matrix_make(&x->c, spec->type_c, false, m, n, m + spec->extra[2],
+                       spec->place);
     verify_matrix_fill(&x->a, spec->fill, r);
     verify_matrix_fill(&x->b, spec->fill, r);
     verify_matrix_fill(&x->c, is_zero(spec->beta) ? VERIFY_NAN : spec->fill, r);
@@ -126,22 +128,24 @@ void product_describe(const struct product *x, char *buf, size_t len)
     const struct gb_problem *p = &x->p;
     const struct gb_plan *q = &x->plan;
 
-    snprintf(buf, len,
-             "%s->%s %s%s m=%lld n=%lld k=%lld ld %lld %lld %lld alpha %g,%g beta %g,%g, "
-             "panels %lldx%lldx%lld%s, pieces %lldx%lld, slots %zu, %d splits of %lld",
-             verify_type_name(p->type), verify_type_name(p->type_c), gb_trans_name(p->transa),
-             gb_trans_name(p->transb), (long long)p->m, (long long)p->n, (long long)p->k,
-             (long long)p->lda, (long long)p->ldb, (long long)p->ldc, p->alpha.re, p->alpha.im,
-             p->beta.re, p->beta.im, (long long)q->panel_m, (long long)q->panel_n,
-             (long long)q->panel_k, q->rows_first ? " rows first" : "",
-             (long long)q->piece_rows, (long long)q->piece_cols, q->slot_bytes, q->splits,
-             (long long)q->split_len);
+    snprintf(
+        buf, len,
+        "%s->%s %s%s m=%lld n=%lld k=%lld ld %lld %lld %lld alpha %g,%g beta %g,%g, "
+        "panels %lldx%lldx%lld%s, pieces %lldx%lld, slots %zu, %d splits of %lld",
+        verify_type_name(p->type), verify_type_name(p->type_c),
+        gb_trans_name(p->transa), gb_trans_name(p->transb), (long long)p->m,
+        (long long)p->n, (long long)p->k, (long long)p->lda, (long long)p->ldb,
+        (long long)p->ldc, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
+        (long long)q->panel_m, (long long)q->panel_n, (long long)q->panel_k,
+        q->rows_first ? " rows first" : "", (long long)q->piece_rows,
+        (long long)q->piece_cols, q->slot_bytes, q->splits, (long long)q->split_len);
 }
 
-static struct verify_value op_at(const struct verify_matrix *x, enum gb_trans t, int64_t i,
-                                 int64_t j)
+static struct verify_value op_at(const struct verify_matrix *x, enum gb_trans t,
+                                 int64_t i, int64_t j)
 {
-    struct verify_value v = gb_transposed(t) ? verify_get(x, j, i) : verify_get(x, i, j);
+    struct verify_value v =
+        gb_transposed(t) ? verify_get(x, j, i) : verify_get(x, i, j);
 
     if (gb_is_complex(x->type) && (t == GB_C || t == GB_CONJ))
         v.im = -v.im;
@@ -161,7 +165,8 @@ static const char *old_c(const struct product *x, int64_t i, int64_t j)
 static struct verify_value exact(const struct product *x, int64_t i, int64_t j)
 {
     const struct gb_problem *p = &x->p;
-    struct verify_value alpha = {p->alpha.re, p->alpha.im}, beta = {p->beta.re, p->beta.im};
+    struct verify_value alpha = {p->alpha.re, p->alpha.im},
+                        beta = {p->beta.re, p->beta.im};
     struct verify_value sum = {0, 0}, old;
 
     for (int64_t l = 0; l < p->k; l++) {
@@ -191,8 +196,8 @@ static bool is_exact(const struct product *x, int64_t i, int64_t j)
     return want.re == got.re && (!gb_is_complex(x->p.type_c) || want.im == got.im);
 }
 
-static bool check_piece(const struct product *x, struct gb_rect r, bool final, char *why,
-                        size_t len)
+static bool check_piece(const struct product *x, struct gb_rect r, bool final,
+                        char *why, size_t len)
 {
     for (int64_t j = r.j; j < r.j + r.n; j++) {
         for (int64_t i = r.i; i < r.i + r.m; i++) {
@@ -215,7 +220,8 @@ int64_t product_pieces_total(const struct product *x)
     int64_t total = 0;
 
     for (int64_t i = 0; i < gb_plan_panels(plan); i++)
-        total += gb_rect_pieces(gb_plan_panel(plan, i), plan->piece_rows, plan->piece_cols);
+        total +=
+            gb_rect_pieces(gb_plan_panel(plan, i), plan->piece_rows, plan->piece_cols);
     return total;
 }
 

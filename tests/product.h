@@ -26,7 +26,8 @@ struct product_spec {
 };
 
 /* A and B become read-only. The plan is one panel of one piece. */
-void product_make(struct product *x, const struct product_spec *spec, struct verify_random *r);
+void product_make(struct product *x, const struct product_spec *spec,
+                  struct verify_random *r);
 void product_drop(struct product *x);
 
 /* The smallest kernel row for the product's types. */

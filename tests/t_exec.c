@@ -25,7 +25,8 @@ static bool run(struct product *x, char *why, size_t len)
         return false;
     }
     if (stats.done != total) {
-        snprintf(why, len, "%lld of %lld pieces", (long long)stats.done, (long long)total);
+        snprintf(why, len, "%lld of %lld pieces", (long long)stats.done,
+                 (long long)total);
         return false;
     }
     return product_check(x, total, why, len);
@@ -44,7 +45,7 @@ static void expect(struct product *x, const char *what)
 
 static const struct {
     enum gb_type type, type_c;
-} types[] = {{GB_F32, GB_F32}, {GB_F64, GB_F64},   {GB_C32, GB_C32},   {GB_C64, GB_C64},
+} types[] = {{GB_F32, GB_F32}, {GB_F64, GB_F64},   {GB_C32, GB_C32}, {GB_C64, GB_C64},
              {GB_F16, GB_F16}, {GB_BF16, GB_BF16}, {GB_F16, GB_F32}, {GB_BF16, GB_F32}};
 
 static struct gb_scalar scalar(struct verify_random *r, bool complex)
@@ -57,7 +58,8 @@ static struct gb_scalar scalar(struct verify_random *r, bool complex)
     return s;
 }
 
-static struct product_spec random_spec(struct verify_random *r, size_t type, int64_t most)
+static struct product_spec random_spec(struct verify_random *r, size_t type,
+                                       int64_t most)
 {
     bool complex = gb_is_complex(types[type].type);
     struct product_spec spec = {
@@ -117,8 +119,9 @@ static struct product_spec plain(enum gb_type type, int64_t m, int64_t n, int64_
                                  .fill = VERIFY_INTEGERS};
 }
 
-static void named(const char *what, const struct product_spec *spec, int64_t pm, int64_t pn,
-                  int64_t pk, int splits, int64_t rows, int64_t cols, size_t slot)
+static void named(const char *what, const struct product_spec *spec, int64_t pm,
+                  int64_t pn, int64_t pk, int splits, int64_t rows, int64_t cols,
+                  size_t slot)
 {
     struct verify_random r = verify_seed(7);
     struct product x;
@@ -135,7 +138,8 @@ static void shapes(void)
     struct product_spec s = plain(GB_F64, 33, 34, 97);
 
     s.beta.re = 2;
-    named("B35: beta is applied once when k is cut in four", &s, 33, 34, 32, 1, 33, 34, 0);
+    named("B35: beta is applied once when k is cut in four", &s, 33, 34, 32, 1, 33, 34,
+          0);
     named("B35: and when splits are reduced", &s, 20, 34, 30, 3, 33, 34, 0);
     s = plain(GB_F64, 65, 65, 17);
     named("B40: one more than a tile", &s, 64, 64, 16, 1, 64, 64, 0);
@@ -154,9 +158,11 @@ static void shapes(void)
     s.extra[2] = 11;
     named("more pieces than slots", &s, 100, 400, 20, 1, 9, 13, 0);
     s = plain(GB_F32, 700, 600, 40);
-    named("enough to wake the copy threads, fresh C", &s, 700, 150, 40, 1, 700, 40, 65536);
+    named("enough to wake the copy threads, fresh C", &s, 700, 150, 40, 1, 700, 40,
+          65536);
     s.beta.re = 1;
-    named("enough to wake the copy threads, C read", &s, 700, 150, 40, 1, 700, 40, 65536);
+    named("enough to wake the copy threads, C read", &s, 700, 150, 40, 1, 700, 40,
+          65536);
 }
 
 /* The bits are those of the whole problem, whatever the blocking. */
@@ -287,7 +293,8 @@ static void traffic(void)
     product_plan(&x, 32, 192, 64, 1);
     x.plan.rows_first = true;
     gb_exec(engine, &x.plan, &stats);
-    is_int((long long)least_up(&x.p), (long long)stats.bytes_up, "B that stays is sent once");
+    is_int((long long)least_up(&x.p), (long long)stats.bytes_up,
+           "B that stays is sent once");
     product_plan(&x, 64, 96, 64, 1);
     gb_exec(engine, &x.plan, &stats);
     is_int((long long)least_up(&x.p), (long long)stats.bytes_up,
@@ -303,7 +310,8 @@ static void traffic(void)
 static int allocations;
 static enum gb_status (*real_alloc)(struct gb_device *, size_t, gb_devptr *);
 
-static enum gb_status counting_alloc(struct gb_device *dev, size_t bytes, gb_devptr *ptr)
+static enum gb_status counting_alloc(struct gb_device *dev, size_t bytes,
+                                     gb_devptr *ptr)
 {
     allocations++;
     return real_alloc(dev, bytes, ptr);
@@ -349,7 +357,8 @@ static void memory(void)
     is_int(GB_WHY_OOM, gb_exec(engine, &x.plan, &stats), "too little memory");
     is_int(0, stats.done, "then nothing is done");
     ok(verify_untouched(&x.c), "and C is untouched");
-    ok(gb_engine_budget(engine) <= x.plan.device_bytes / 2, "the budget keeps to the limit");
+    ok(gb_engine_budget(engine) <= x.plan.device_bytes / 2,
+       "the budget keeps to the limit");
     product_plan(&x, 10, 10, 80, 1);
     ok(gb_plan_bytes(&x.plan) <= gb_engine_budget(engine), "smaller panels fit");
     expect(&x, "and run");
@@ -375,7 +384,8 @@ static void refusals(void)
     x.plan.p.k = 30;
     x.plan.slot_bytes = 2 * GB_BLOCK_BYTES;
     x.plan.piece_rows = x.plan.piece_cols = 4096;
-    is_int(GB_WHY_UNSUPPORTED, gb_exec(engine, &x.plan, &stats), "a slot above a block");
+    is_int(GB_WHY_UNSUPPORTED, gb_exec(engine, &x.plan, &stats),
+           "a slot above a block");
     ok(verify_untouched(&x.c), "C is untouched");
     product_drop(&x);
 }
@@ -384,12 +394,11 @@ static void refusals(void)
 
 static void copies(void)
 {
-    static const size_t sizes[][4] = {/* width, height, pitches beyond the width */
-                                      {1, 1, 0, 0},          {1, 70000, 0, 3},
-                                      {300, 5000, 0, 0},     {300, 5000, 7, 0},
-                                      {700000, 3, 0, 11},    {262144, 4, 64, 64},
-                                      {262145, 4, 64, 64},   {262143, 9, 0, 1},
-                                      {5, 300000, 1, 2},     {3000001, 1, 0, 0}};
+    static const size_t sizes[][4] = {
+        /* width, height, pitches beyond the width */
+        {1, 1, 0, 0},       {1, 70000, 0, 3},    {300, 5000, 0, 0},   {300, 5000, 7, 0},
+        {700000, 3, 0, 11}, {262144, 4, 64, 64}, {262145, 4, 64, 64}, {262143, 9, 0, 1},
+        {5, 300000, 1, 2},  {3000001, 1, 0, 0}};
     struct gb_stage *stage = &engine->stage;
     struct gb_party party;
     struct gb_copy copy;

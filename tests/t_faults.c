@@ -47,9 +47,10 @@ static void find_entry(void)
 
 static const struct gb_device_ops *with_fault(const char *fault, uint64_t seed)
 {
-    const struct gb_emu_config config = {
-        .fault = fault, .seed = seed, .mem_total = (size_t)64 << 20, .log = count_hits};
+    static struct gb_emu_config config;
 
+    config = (struct gb_emu_config){
+        .fault = fault, .seed = seed, .mem_total = (size_t)64 << 20, .log = count_hits};
     hits = 0;
     return configure(&config);
 }
@@ -61,8 +62,8 @@ struct outcome {
 };
 
 /* Open, run `calls` times (C put back in between), close. */
-static bool attempt(struct product *x, const char *fault, int calls, struct outcome *out,
-                    char *why, size_t len)
+static bool attempt(struct product *x, const char *fault, int calls,
+                    struct outcome *out, char *why, size_t len)
 {
     struct gb_device_ref ref = {.ops = with_fault(fault, 3)};
     struct gb_engine *engine;
@@ -164,7 +165,8 @@ static void all_operations(struct product *x, const char *name)
         struct tally t;
         bool good = sweep(x, operations[i], "", 2, &t);
 
-        ok(good && (t.runs > 0 || strcmp(operations[i], "stream_sync") == 0), "%s: %s fails (%d runs, %d lost, %d out of memory, %d with part of C done)",
+        ok(good && (t.runs > 0 || strcmp(operations[i], "stream_sync") == 0),
+           "%s: %s fails (%d runs, %d lost, %d out of memory, %d with part of C done)",
            name, operations[i], t.runs, t.lost, t.oom, t.partial);
     }
 }
@@ -175,8 +177,8 @@ static void late(struct product *x, const char *op)
     struct tally t;
     bool good = sweep(x, op, "=late", 1, &t);
 
-    ok(good && t.partial > 0, "f64: %s fails late (%d runs, %d with part of C done)", op,
-       t.runs, t.partial);
+    ok(good && t.partial > 0, "f64: %s fails late (%d runs, %d with part of C done)",
+       op, t.runs, t.partial);
 }
 
 /* B34: A = 0, beta = 2, C = 1, the second of three panels fails: all 2, never 4, never 1. */
@@ -243,7 +245,8 @@ static void short_of_memory(struct product *x)
        "launches refused for memory: done pieces stay, the device too %s", why);
     ok(attempt(x, "copy_out@30+=nomem", 1, &out, why, sizeof why) && !out.lost &&
            out.why == GB_WHY_LOST && out.done > 0,
-       "the same for downloads, in the middle (%lld done) %s", (long long)out.done, why);
+       "the same for downloads, in the middle (%lld done) %s", (long long)out.done,
+       why);
     ok(attempt(x, "copy_in@7=nomem", 1, &out, why, sizeof why) && out.why == GB_OK,
        "one refused copy is tried again %s", why);
     ok(attempt(x, "module_get@1=unsupported", 1, &out, why, sizeof why) &&

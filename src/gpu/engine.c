@@ -12,8 +12,9 @@
 #include "util.h"
 
 enum {
-    FIRST_BLOCKS = 4,   /* pinned with the first lane: 2 ms each that no call has to wait for */
-    BUDGET_MS = 200,    /* asking the driver for free memory costs tens of microseconds */
+    FIRST_BLOCKS =
+        4, /* pinned with the first lane: 2 ms each that no call has to wait for */
+    BUDGET_MS = 200, /* asking the driver for free memory costs tens of microseconds */
     LANE_WAIT_MS = 50,  /* between looks at pending signals */
     RESERVE = 256 << 20 /* device memory left to others */
 };
@@ -317,8 +318,8 @@ static enum gb_status find_function(struct gb_engine *engine, const char *family
     return s;
 }
 
-enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *k, char a,
-                              char b, struct gb_function **f)
+enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *k,
+                              char a, char b, struct gb_function **f)
 {
     struct gb_row *row = &engine->rows[k - gb_kernels];
     char symbol[128];

@@ -56,8 +56,8 @@ int gb_engine_lanes(struct gb_engine *engine);
 
 /* The function of a row for a layout ('n' or 't' each); the row's reduce function. The device
  * must be entered. */
-enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *k, char a,
-                              char b, struct gb_function **f);
+enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *k,
+                              char a, char b, struct gb_function **f);
 enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel *k,
                                 struct gb_function **f);
 

@@ -23,12 +23,12 @@
 #include "tile_map.h"
 
 enum {
-    INLINE_BYTES = 256 << 10,   /* a call that moves less is copied by its own thread */
-    LEAST_PIECE = 512 << 10,    /* of an upload, unless slots are smaller */
-    FAULT_BYTES = 1 << 20,      /* a C smaller than this is not faulted in ahead */
-    SIGNAL_NS = 20 * 1000000,   /* between looks at pending signals */
-    POLL_NS = 30 * 1000,        /* nap while both directions are under way */
-    BLOCK_NS = 1000 * 1000,     /* nothing moved for so long: wait for one direction */
+    INLINE_BYTES = 256 << 10, /* a call that moves less is copied by its own thread */
+    LEAST_PIECE = 512 << 10,  /* of an upload, unless slots are smaller */
+    FAULT_BYTES = 1 << 20,    /* a C smaller than this is not faulted in ahead */
+    SIGNAL_NS = 20 * 1000000, /* between looks at pending signals */
+    POLL_NS = 30 * 1000,      /* nap while both directions are under way */
+    BLOCK_NS = 1000 * 1000,   /* nothing moved for so long: wait for one direction */
     REDUCE_BLOCKS = 4096,
     MAX_GRID = INT32_MAX,
 };
@@ -51,11 +51,11 @@ struct run {
     struct gb_exec_stats *stats;
     struct gb_function *gemm, *reduce;
     struct operand a, b, c;
-    int64_t steps_k;  /* ranges of k per panel */
-    int n_a, n_b, n_c; /* buffers in use */
+    int64_t steps_k;      /* ranges of k per panel */
+    int n_a, n_b, n_c;    /* buffers in use */
     int64_t first, limit; /* panels of this run */
-    size_t up_bytes;  /* most of one upload piece */
-    bool by_hand;     /* too little to wake a thread for */
+    size_t up_bytes;      /* most of one upload piece */
+    bool by_hand;         /* too little to wake a thread for */
 
     /* The upload cursor: pieces of one operand of one step. */
     int64_t up_step;
@@ -85,22 +85,24 @@ static int64_t nanoseconds(void)
 
 /* ---- device operations ---------------------------------------------------------------- */
 
-static enum gb_status copy_rows(struct run *r, bool in, gb_devptr dev_at, size_t dev_pitch,
-                                char *host, size_t host_pitch, size_t width, size_t height)
+static enum gb_status copy_rows(struct run *r, bool in, gb_devptr dev_at,
+                                size_t dev_pitch, char *host, size_t host_pitch,
+                                size_t width, size_t height)
 {
     struct gb_device *dev = r->engine->dev;
 
     if (in)
-        return dev->ops->copy_in(dev, r->lane->up, dev_at, dev_pitch, host, host_pitch, width,
-                                 height);
-    return dev->ops->copy_out(dev, r->lane->down, host, host_pitch, dev_at, dev_pitch, width,
-                              height);
+        return dev->ops->copy_in(dev, r->lane->up, dev_at, dev_pitch, host, host_pitch,
+                                 width, height);
+    return dev->ops->copy_out(dev, r->lane->down, host, host_pitch, dev_at, dev_pitch,
+                              width, height);
 }
 
 /* A copy whose pitches the driver's 2-D copies refuse goes row by row. When the driver is
  * short of memory the pool gives its own back, once. */
-static enum gb_status copy_piece(struct run *r, bool in, gb_devptr dev_at, size_t dev_pitch,
-                                 char *host, size_t host_pitch, size_t width, size_t height)
+static enum gb_status copy_piece(struct run *r, bool in, gb_devptr dev_at,
+                                 size_t dev_pitch, char *host, size_t host_pitch,
+                                 size_t width, size_t height)
 {
     bool singly = height > 1 && (dev_pitch > max_pitch || host_pitch > max_pitch);
     size_t rows = singly ? 1 : height;
@@ -125,12 +127,13 @@ static enum gb_status copy_piece(struct run *r, bool in, gb_devptr dev_at, size_
 }
 
 static enum gb_status launch(struct run *r, struct gb_function *f, int64_t grid,
-                             uint32_t threads, uint32_t smem, const struct gb_gemm_args *args)
+                             uint32_t threads, uint32_t smem,
+                             const struct gb_gemm_args *args)
 {
     struct gb_device *dev = r->engine->dev;
     uint32_t blocks = (uint32_t)gb_min(grid, MAX_GRID);
-    enum gb_status s =
-        dev->ops->launch(dev, r->lane->compute, f, blocks, threads, smem, args, sizeof *args);
+    enum gb_status s = dev->ops->launch(dev, r->lane->compute, f, blocks, threads, smem,
+                                        args, sizeof *args);
 
     if (s == GB_E_NOMEM) {
         gb_pool_trim(&r->engine->pool);
@@ -186,7 +189,8 @@ static void k_range(const struct run *r, int64_t step, int64_t *begin, int64_t *
 }
 
 /* op(X) over rows x cols, as stored. */
-static struct gb_rect stored(enum gb_trans trans, int64_t i, int64_t j, int64_t m, int64_t n)
+static struct gb_rect stored(enum gb_trans trans, int64_t i, int64_t j, int64_t m,
+                             int64_t n)
 {
     if (gb_transposed(trans))
         return (struct gb_rect){.i = j, .j = i, .m = n, .n = m};
@@ -275,8 +279,8 @@ static void up_start(struct run *r, const struct operand *x, struct gb_buffer *b
 
 /* A chunk is on the device already, or takes the buffer that was needed longest ago; false
  * when all are needed by steps that have not been launched. */
-static bool up_chunk(struct run *r, const struct operand *x, struct gb_buffer *buffers, int n,
-                     int64_t chunk, struct gb_rect rect)
+static bool up_chunk(struct run *r, const struct operand *x, struct gb_buffer *buffers,
+                     int n, int64_t chunk, struct gb_rect rect)
 {
     struct gb_buffer *buffer = holder(buffers, n, chunk);
 
@@ -313,11 +317,13 @@ static bool up_seek(struct run *r)
             return false;
         switch (r->up_stage) {
         case 0:
-            if (!up_chunk(r, &r->a, r->lane->a, r->n_a, chunk_a(r, step), rect_a(r, step)))
+            if (!up_chunk(r, &r->a, r->lane->a, r->n_a, chunk_a(r, step),
+                          rect_a(r, step)))
                 return false;
             break;
         case 1:
-            if (!up_chunk(r, &r->b, r->lane->b, r->n_b, chunk_b(r, step), rect_b(r, step)))
+            if (!up_chunk(r, &r->b, r->lane->b, r->n_b, chunk_b(r, step),
+                          rect_b(r, step)))
                 return false;
             break;
         case 2:
@@ -412,8 +418,8 @@ static enum gb_status up_send(struct run *r)
     if (u->before)
         s = wait_for(r, u->before, r->lane->up);
     if (s == GB_SUCCESS)
-        s = copy_piece(r, true, u->dst, u->dst_pitch, (char *)u->src, u->src_pitch, u->width,
-                       u->height);
+        s = copy_piece(r, true, u->dst, u->dst_pitch, (char *)u->src, u->src_pitch,
+                       u->width, u->height);
     if (s == GB_SUCCESS)
         s = record(r, u->sent, r->lane->up);
     if (s == GB_SUCCESS && u->after)
@@ -581,7 +587,8 @@ static enum gb_status fetch_piece(struct run *r)
     size_t width = (size_t)piece.m * r->c.size, height = (size_t)piece.n;
     size_t from_pitch = (size_t)ld_c(plan, panel.m) * r->c.size, pitch = width;
     size_t to_pitch = (size_t)r->c.ld * r->c.size;
-    gb_devptr from = c->block.ptr + (gb_devptr)((piece.i - panel.i) * (int64_t)r->c.size) +
+    gb_devptr from = c->block.ptr +
+                     (gb_devptr)((piece.i - panel.i) * (int64_t)r->c.size) +
                      (gb_devptr)(piece.j - panel.j) * from_pitch;
     char *slot = gb_lane_slot_down(r->lane, i);
     char *to = r->c.at + (piece.i + piece.j * r->c.ld) * (int64_t)r->c.size;
@@ -797,7 +804,8 @@ static enum gb_status try_buffers(struct run *r)
     const struct gb_plan *plan = r->plan;
     const struct gb_problem *p = &plan->p;
     int64_t pm = plan->panel_m, pn = plan->panel_n, pk = plan->panel_k;
-    enum gb_status s = take_chunks(r, r->lane->a, r->n_a, stored(p->transa, 0, 0, pm, pk));
+    enum gb_status s =
+        take_chunks(r, r->lane->a, r->n_a, stored(p->transa, 0, 0, pm, pk));
 
     if (s == GB_SUCCESS)
         s = take_chunks(r, r->lane->b, r->n_b, stored(p->transb, 0, 0, pk, pn));
@@ -848,19 +856,18 @@ static enum gb_status take_slots(struct run *r)
         return GB_E_UNSUPPORTED;
     r->by_hand = sent + c < INLINE_BYTES;
     slot = (slot + 4095) / 4096 * 4096;
-    return gb_lane_slots(r->engine->dev, r->lane, slot,
-                         (int64_t)(sent / r->up_bytes) + 3,
-                         gb_ceil_div(p->m, plan->piece_rows) *
-                             gb_ceil_div(p->n, plan->piece_cols),
-                         gb_engine_lanes(r->engine));
+    return gb_lane_slots(
+        r->engine->dev, r->lane, slot, (int64_t)(sent / r->up_bytes) + 3,
+        gb_ceil_div(p->m, plan->piece_rows) * gb_ceil_div(p->n, plan->piece_cols),
+        gb_engine_lanes(r->engine));
 }
 
 static enum gb_status find_functions(struct run *r)
 {
     const struct gb_plan *plan = r->plan;
-    enum gb_status s = gb_engine_gemm(r->engine, plan->kernel,
-                                      gb_transposed(plan->p.transa) ? 't' : 'n',
-                                      gb_transposed(plan->p.transb) ? 't' : 'n', &r->gemm);
+    enum gb_status s = gb_engine_gemm(
+        r->engine, plan->kernel, gb_transposed(plan->p.transa) ? 't' : 'n',
+        gb_transposed(plan->p.transb) ? 't' : 'n', &r->gemm);
 
     if (s == GB_SUCCESS && plan->splits > 1)
         s = gb_engine_reduce(r->engine, plan->kernel, &r->reduce);
@@ -874,7 +881,8 @@ static void fault_in(struct run *r)
     size_t row = (size_t)p->m * r->c.size, pitch = (size_t)r->c.ld * r->c.size;
     size_t bytes = pitch * (size_t)(p->n - 1) + row;
 
-    if (reads_c(r) || r->by_hand || r->c.direct || bytes < FAULT_BYTES || pitch > 2 * row)
+    if (reads_c(r) || r->by_hand || r->c.direct || bytes < FAULT_BYTES ||
+        pitch > 2 * row)
         return;
     gb_copy_make_fault(&r->lane->fault, r->c.at, bytes);
     gb_stage_submit(&r->engine->stage, &r->lane->fault, &r->lane->party);
@@ -898,15 +906,16 @@ static enum gb_status look_at_operands(struct run *r)
 
         if (kind == GB_MEM_DEVICE || kind == GB_MEM_FOREIGN)
             return GB_E_UNSUPPORTED;
-        x[i]->direct =
-            kind == GB_MEM_PINNED &&
-            dev->ops->mem_kind(dev, x[i]->at + last * (int64_t)x[i]->size) == GB_MEM_PINNED;
+        x[i]->direct = kind == GB_MEM_PINNED &&
+                       dev->ops->mem_kind(dev, x[i]->at + last * (int64_t)x[i]->size) ==
+                           GB_MEM_PINNED;
     }
     return GB_SUCCESS;
 }
 
 /* Panels *panel, *panel + 1, ... until C is final or the caller's signals ask for a pause. */
-static enum gb_status run_panels(struct run *r, const struct gb_hold *hold, int64_t *panel)
+static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
+                                 int64_t *panel)
 {
     enum gb_status s;
 
@@ -981,7 +990,8 @@ enum gb_why gb_exec(struct gb_engine *engine, const struct gb_plan *plan,
     gb_hold_begin(&hold);
     while (panel < panels && s == GB_SUCCESS) {
         if (panel > 0)
-            gb_hold_pause(&hold); /* a handler may leave for good: nothing is held here */
+            gb_hold_pause(
+                &hold); /* a handler may leave for good: nothing is held here */
         s = run_lane(engine, plan, &hold, &panel, stats);
     }
     gb_hold_end(&hold);

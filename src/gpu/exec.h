@@ -31,7 +31,7 @@ struct gb_plan {
     bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
     int group_m;
     int64_t piece_rows, piece_cols; /* one commit: at most this much of a panel */
-    size_t slot_bytes;              /* staging slot that holds one piece */
+    size_t slot_bytes;              /* staging slot that holds one piece; at most 4 MiB */
     size_t device_bytes;            /* what the panels and workspaces need */
 };
 
@@ -76,11 +76,13 @@ static inline struct gb_rect gb_rect_piece(struct gb_rect r, int64_t rows, int64
     return p;
 }
 
-/* Leading dimension, in elements, of a staged matrix of `rows` rows: whole 128-byte lines, so
- * that every column starts aligned for vector loads. */
+/* Leading dimension, in elements, of a staged matrix of `rows` rows: every column starts
+ * aligned for vector loads; long ones fill whole 128-byte lines. */
 static inline int64_t gb_plan_ld(int64_t rows, enum gb_type type)
 {
-    return gb_round_up(rows, (int64_t)(128 / gb_type_size(type)));
+    int64_t size = (int64_t)gb_type_size(type);
+
+    return gb_round_up(rows, (rows * size < 128 ? 16 : 128) / size);
 }
 
 /* Device memory of a plan. An operand chunk (panel x panel_k, staged as stored) has two

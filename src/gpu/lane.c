@@ -105,8 +105,9 @@ static bool claim_block(const struct gb_lane *lane, int lanes)
     return false;
 }
 
-enum gb_status gb_lane_slots(struct gb_device *dev, struct gb_lane *lane, size_t slot_bytes,
-                             int64_t want_up, int64_t want_down, int lanes)
+enum gb_status gb_lane_slots(struct gb_device *dev, struct gb_lane *lane,
+                             size_t slot_bytes, int64_t want_up, int64_t want_down,
+                             int lanes)
 {
     int64_t per = (int64_t)(GB_BLOCK_BYTES / slot_bytes);
     int64_t want, have;

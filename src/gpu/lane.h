@@ -33,10 +33,11 @@ struct gb_up {
     size_t src_pitch;
     gb_devptr dst;
     size_t dst_pitch, width, height;
-    int64_t step;             /* that needs it */
-    struct gb_event *before;  /* the device may write after this event; NULL: at once */
-    struct gb_event *after;   /* recorded when this piece, the last of its operand, is sent */
-    struct gb_event *sent;    /* the slot's own */
+    int64_t step;            /* that needs it */
+    struct gb_event *before; /* the device may write after this event; NULL: at once */
+    struct gb_event
+        *after; /* recorded when this piece, the last of its operand, is sent */
+    struct gb_event *sent; /* the slot's own */
 };
 
 /* A piece on its way to the program. */
@@ -79,8 +80,9 @@ void gb_lane_drop(struct gb_device *dev, struct gb_lane *lane);
 /* Cut the lane's memory into slots of slot_bytes (at most GB_BLOCK_BYTES), as many as are
  * wanted in either direction if memory allows, at least one. `lanes` is how many lanes the
  * engine has. */
-enum gb_status gb_lane_slots(struct gb_device *dev, struct gb_lane *lane, size_t slot_bytes,
-                             int64_t want_up, int64_t want_down, int lanes);
+enum gb_status gb_lane_slots(struct gb_device *dev, struct gb_lane *lane,
+                             size_t slot_bytes, int64_t want_up, int64_t want_down,
+                             int lanes);
 
 void *gb_lane_slot_up(const struct gb_lane *lane, int i);
 void *gb_lane_slot_down(const struct gb_lane *lane, int i);

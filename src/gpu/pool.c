@@ -34,7 +34,8 @@ size_t gb_pool_round(size_t bytes)
 
 void gb_pool_init(struct gb_pool *pool, struct gb_device *dev, size_t limit)
 {
-    *pool = (struct gb_pool){.dev = dev, .limit = limit, .keep = dev->info.mem_total / 4};
+    *pool =
+        (struct gb_pool){.dev = dev, .limit = limit, .keep = dev->info.mem_total / 4};
     pthread_mutex_init(&pool->lock, NULL);
 }
 
@@ -85,8 +86,7 @@ static int best_fit(const struct gb_pool *pool, size_t bytes)
     for (int i = 0; i < pool->n; i++) {
         size_t b = pool->blocks[i].bytes;
 
-        if (b >= bytes && b / 2 <= bytes &&
-            (best < 0 || b < pool->blocks[best].bytes))
+        if (b >= bytes && b / 2 <= bytes && (best < 0 || b < pool->blocks[best].bytes))
             best = i;
     }
     return best;
@@ -109,7 +109,8 @@ enum gb_status gb_pool_get(struct gb_pool *pool, size_t bytes, struct gb_block *
     }
     evict_idle(pool, seconds(), &out);
     if (fit < 0) {
-        while (pool->limit && pool->n && pool->used + pool->cached + bytes > pool->limit)
+        while (pool->limit && pool->n &&
+               pool->used + pool->cached + bytes > pool->limit)
             evict(pool, oldest(pool), &out);
         if (pool->limit && (bytes > pool->limit || pool->used > pool->limit - bytes))
             s = GB_E_NOMEM;

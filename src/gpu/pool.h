@@ -14,7 +14,7 @@ enum { GB_POOL_BLOCKS = 48 };
 
 struct gb_block {
     gb_devptr ptr;
-    size_t bytes; /* 0: none */
+    size_t bytes;  /* 0: none */
     int64_t stamp; /* when it was put back */
 };
 

@@ -16,8 +16,8 @@
 #include "util.h"
 
 enum {
-    PART_BYTES = 256 << 10,  /* about 25 us of one thread */
-    FAULT_BYTES = 2 << 20,   /* one huge page */
+    PART_BYTES = 256 << 10, /* about 25 us of one thread */
+    FAULT_BYTES = 2 << 20,  /* one huge page */
     STACK_BYTES = 256 << 10,
 };
 
@@ -100,10 +100,11 @@ static void run_part(const struct gb_copy *copy, uint32_t part)
         return;
     }
     width = copy->width - x < copy->part_width ? copy->width - x : copy->part_width;
-    height = copy->height - y < copy->part_height ? copy->height - y : copy->part_height;
+    height =
+        copy->height - y < copy->part_height ? copy->height - y : copy->part_height;
     for (size_t row = y; row < y + height; row++)
-        memcpy(copy->dst + row * copy->dst_pitch + x, copy->src + row * copy->src_pitch + x,
-               width);
+        memcpy(copy->dst + row * copy->dst_pitch + x,
+               copy->src + row * copy->src_pitch + x, width);
 }
 
 void gb_copy_now(struct gb_copy *copy)
@@ -255,7 +256,8 @@ int gb_stage_quota(const char *text)
 static int quota_v1(void)
 {
     char text[64];
-    ssize_t got = read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text / 2);
+    ssize_t got =
+        read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text / 2);
 
     if (got <= 0 || read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text + got,
                               sizeof text - (size_t)got) <= 0)
@@ -362,7 +364,8 @@ static void node_cpus(int node, cpu_set_t *cpus)
     }
 }
 
-static bool start_one(struct gb_stage *stage, pthread_attr_t *attr, const cpu_set_t *cpus)
+static bool start_one(struct gb_stage *stage, pthread_attr_t *attr,
+                      const cpu_set_t *cpus)
 {
     pthread_t *thread = &stage->thread[stage->threads];
     int failed = pthread_create(thread, attr, copy_thread, stage);
@@ -400,7 +403,8 @@ static void start(struct gb_stage *stage)
     gb_debug("%d copy threads", stage->threads);
 }
 
-void gb_stage_submit(struct gb_stage *stage, struct gb_copy *copy, struct gb_party *party)
+void gb_stage_submit(struct gb_stage *stage, struct gb_copy *copy,
+                     struct gb_party *party)
 {
     int wake;
 

@@ -70,7 +70,8 @@ static inline bool gb_copy_done(struct gb_copy *copy)
 }
 
 /* Hand over to the threads (without any, it is done on return, and a fault is dropped). */
-void gb_stage_submit(struct gb_stage *stage, struct gb_copy *copy, struct gb_party *party);
+void gb_stage_submit(struct gb_stage *stage, struct gb_copy *copy,
+                     struct gb_party *party);
 /* Do a part of some queued copy; false when none is queued. */
 bool gb_stage_help(struct gb_stage *stage);
 /* Sleep until the copy is done, or nanoseconds have passed unless negative. */
