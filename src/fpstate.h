@@ -17,7 +17,8 @@ static inline uint64_t gb_fp_enter(void)
     __builtin_ia32_ldmxcsr(0x1f80);
     return fp;
 #elif defined(__aarch64__)
-    uint64_t control = __builtin_aarch64_get_fpcr(), flags = __builtin_aarch64_get_fpsr();
+    uint64_t control = __builtin_aarch64_get_fpcr(),
+             flags = __builtin_aarch64_get_fpsr();
 
     __builtin_aarch64_set_fpcr(0);
     return flags << 32 | control;

@@ -97,8 +97,8 @@ static inline size_t gb_type_size(enum gb_type t)
 /* "f16" "bf16" "f32" "f64" "c32" "c64" "i8" "i32", as bench rows spell them. */
 const char *gb_type_name(enum gb_type t);
 const char *gb_trans_name(enum gb_trans t); /* "N" "T" "C" "R" */
-const char *gb_why_name(enum gb_why why);   /* "small"; lower case, as traces spell it */
-const char *gb_why_text(enum gb_why why);   /* one sentence */
+const char *gb_why_name(enum gb_why why); /* "small"; lower case, as traces spell it */
+const char *gb_why_text(enum gb_why why); /* one sentence */
 const char *gb_status_text(enum gb_status s);
 
 #ifdef __cplusplus

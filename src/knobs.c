@@ -33,7 +33,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define KNOB(field, env, kind, text, doc)                                                   \
+#define KNOB(field, env, kind, text, doc)                                              \
     {PREFIX #env, KIND_##kind, offsetof(struct gb_knobs, field), text, doc},
 #include "knobs.def"
 #undef KNOB
@@ -80,7 +80,8 @@ bool gb_parse_bytes(const char *text, int64_t *out)
     return true;
 }
 
-static bool parse_word(const char *word, size_t len, const char *const *words, int n, int *out)
+static bool parse_word(const char *word, size_t len, const char *const *words, int n,
+                       int *out)
 {
     for (int i = 0; i < n; i++) {
         if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0) {
@@ -93,9 +94,11 @@ static bool parse_word(const char *word, size_t len, const char *const *words, i
 
 static const char *const route_words[] = {
     [GB_ROUTE_AUTO] = "auto", [GB_ROUTE_GPU] = "gpu", [GB_ROUTE_CPU] = "cpu"};
-static const char *const level_words[] = {
-    [GB_LOG_NONE] = "none", [GB_LOG_ERROR] = "error", [GB_LOG_WARN] = "warn",
-    [GB_LOG_INFO] = "info", [GB_LOG_DEBUG] = "debug"};
+static const char *const level_words[] = {[GB_LOG_NONE] = "none",
+                                          [GB_LOG_ERROR] = "error",
+                                          [GB_LOG_WARN] = "warn",
+                                          [GB_LOG_INFO] = "info",
+                                          [GB_LOG_DEBUG] = "debug"};
 
 /* "auto,dgemm=gpu,zgemm=cpu": the last bare word is the general route. With a routine, the
  * last entry that names it wins. False when some entry does not parse. */
@@ -155,7 +158,8 @@ static bool store(const struct row *row, const char *text)
         *(const char **)field = text;
         return true;
     case KIND_LEVEL:
-        if (!parse_word(text, strlen(text), level_words, (int)GB_COUNT(level_words), &word))
+        if (!parse_word(text, strlen(text), level_words, (int)GB_COUNT(level_words),
+                        &word))
             return false;
         *(int *)field = word;
         return true;
@@ -177,7 +181,8 @@ static const char *wanted(enum kind kind)
     return text[kind];
 }
 
-static void set(size_t i, const char *text, enum gb_knob_source source, const char *where)
+static void set(size_t i, const char *text, enum gb_knob_source source,
+                const char *where)
 {
     if (store(&rows[i], text)) {
         value_text[i] = text;
@@ -306,7 +311,8 @@ static char *read_file(const char *path, bool asked)
         return NULL;
     }
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MOST) {
-        gb_warn("%s is not a configuration file (regular, at most 64 KiB); ignored", path);
+        gb_warn("%s is not a configuration file (regular, at most 64 KiB); ignored",
+                path);
     } else if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & S_IWOTH)) {
         gb_warn("%s is not owned by you or root, or is writable by all; ignored", path);
     } else if ((text = malloc(MOST + 1))) {
@@ -368,7 +374,8 @@ static void init(void)
     int level;
 
     /* The log level first: it governs the warnings of reading the rest. */
-    if (log && parse_word(log, strlen(log), level_words, (int)GB_COUNT(level_words), &level))
+    if (log &&
+        parse_word(log, strlen(log), level_words, (int)GB_COUNT(level_words), &level))
         gb_log_level = (enum gb_log_level)level;
     for (i = 0; i < GB_COUNT(rows); i++)
         set(i, rows[i].text, GB_FROM_DEFAULT, "the defaults");
@@ -407,8 +414,8 @@ bool gb_knobs_disabled(const char *routine)
     return false;
 }
 
-void gb_knobs_each(void (*f)(const char *env, const char *value, enum gb_knob_source source,
-                             const char *doc, void *arg),
+void gb_knobs_each(void (*f)(const char *env, const char *value,
+                             enum gb_knob_source source, const char *doc, void *arg),
                    void *arg)
 {
     gb_knobs();

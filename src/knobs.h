@@ -18,7 +18,8 @@ struct gb_knobs {
 #define GB_KNOB_FLAG bool
 #define GB_KNOB_COUNT int64_t
 #define GB_KNOB_BYTES int64_t
-#define GB_KNOB_ROUTE const char * /* unparsed list; gb_knobs_route() answers per routine */
+#define GB_KNOB_ROUTE                                                                  \
+    const char * /* unparsed list; gb_knobs_route() answers per routine */
 #define GB_KNOB_LEVEL int
 #define KNOB(field, env, kind, text, doc) GB_KNOB_##kind field;
 #include "knobs.def"
@@ -34,8 +35,8 @@ enum gb_knob_route gb_knobs_route(const char *routine);
 bool gb_knobs_disabled(const char *routine);
 
 /* For `gemmblas info`: call f for every knob with its value as text and its source. */
-void gb_knobs_each(void (*f)(const char *env, const char *value, enum gb_knob_source source,
-                             const char *doc, void *arg),
+void gb_knobs_each(void (*f)(const char *env, const char *value,
+                             enum gb_knob_source source, const char *doc, void *arg),
                    void *arg);
 
 /* Pure, for tests: "64M" to bytes; false and *out untouched when text is not a size. */

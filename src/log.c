@@ -28,9 +28,11 @@ void gb_log_emit(int fd, const char *text, unsigned long len)
 
 void gb_log_write(enum gb_log_level level, const char *format, ...)
 {
-    static const char *const word[] = {
-        [GB_LOG_NONE] = "", [GB_LOG_ERROR] = "error", [GB_LOG_WARN] = "warning",
-        [GB_LOG_INFO] = "info", [GB_LOG_DEBUG] = "debug"};
+    static const char *const word[] = {[GB_LOG_NONE] = "",
+                                       [GB_LOG_ERROR] = "error",
+                                       [GB_LOG_WARN] = "warning",
+                                       [GB_LOG_INFO] = "info",
+                                       [GB_LOG_DEBUG] = "debug"};
     char line[512];
     int saved = errno;
     int head = snprintf(line, sizeof line, "gemmblas: %s: ", word[level]);

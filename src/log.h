@@ -22,10 +22,10 @@ void gb_log_write(enum gb_log_level level, const char *format, ...)
 /* Write len bytes to fd (stderr or a statistics file), whole, errno kept, EINTR retried. */
 void gb_log_emit(int fd, const char *text, unsigned long len);
 
-#define gb_log(level, ...)                                                                  \
-    do {                                                                                    \
-        if (__builtin_expect((level) <= gb_log_level, 0))                                   \
-            gb_log_write((level), __VA_ARGS__);                                             \
+#define gb_log(level, ...)                                                             \
+    do {                                                                               \
+        if (__builtin_expect((level) <= gb_log_level, 0))                              \
+            gb_log_write((level), __VA_ARGS__);                                        \
     } while (0)
 #define gb_error(...) gb_log(GB_LOG_ERROR, __VA_ARGS__)
 #define gb_warn(...) gb_log(GB_LOG_WARN, __VA_ARGS__)

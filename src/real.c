@@ -404,7 +404,8 @@ static void *from_user(struct gb_real *real)
     if (handle && !fn && !atomic_exchange(&real->reported, true)) {
         /* One warning; what else it lacks is detail. */
         level = atomic_exchange(&lacking, true) ? GB_LOG_INFO : GB_LOG_WARN;
-        gb_log(level, "GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
+        gb_log(level,
+               "GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
                path, real->symbol);
     }
     return fn;

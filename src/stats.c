@@ -24,7 +24,8 @@ struct counters {
     _Atomic uint64_t calls, flops, bytes_up, bytes_down, nanoseconds;
 };
 
-static const char *_Atomic routine_name[ROUTINES]; /* filled from the front, never emptied */
+static const char
+    *_Atomic routine_name[ROUTINES]; /* filled from the front, never emptied */
 static struct counters table[ROUTINES][GB_WHYS];
 static struct timespec started;
 static int trace_fd = -1;
@@ -58,7 +59,8 @@ static bool asked(const char *value)
 
 static double flops_of(const struct gb_problem *p)
 {
-    return (gb_is_complex(p->type) ? 8.0 : 2.0) * (double)p->m * (double)p->n * (double)p->k;
+    return (gb_is_complex(p->type) ? 8.0 : 2.0) * (double)p->m * (double)p->n *
+           (double)p->k;
 }
 
 static uint64_t get(const _Atomic uint64_t *x)
@@ -87,8 +89,10 @@ static void print_table(void)
         "gemmblas: statistics of process %ld, %.3f s since its first BLAS call\n"
         "gemmblas: %-10s %-5s %-12s %10s %12s %12s %12s %10s\n",
         (long)getpid(),
-        (double)(now.tv_sec - started.tv_sec) + 1e-9 * (double)(now.tv_nsec - started.tv_nsec),
-        "routine", "route", "reason", "calls", "gflop", "sent MB", "fetched MB", "seconds");
+        (double)(now.tv_sec - started.tv_sec) +
+            1e-9 * (double)(now.tv_nsec - started.tv_nsec),
+        "routine", "route", "reason", "calls", "gflop", "sent MB", "fetched MB",
+        "seconds");
     for (int r = 0; r < ROUTINES && routine_name[r]; r++) {
         for (int w = 0; w < GB_WHYS; w++) {
             const struct counters *c = &table[r][w];
@@ -101,7 +105,8 @@ static void print_table(void)
                 routine_name[r], w == GB_OK || w == GB_WHY_LOST ? "gpu" : "cpu",
                 gb_why_name((enum gb_why)w), (unsigned long long)get(&c->calls),
                 1e-9 * (double)get(&c->flops), 1e-6 * (double)get(&c->bytes_up),
-                1e-6 * (double)get(&c->bytes_down), 1e-9 * (double)get(&c->nanoseconds));
+                1e-6 * (double)get(&c->bytes_down),
+                1e-9 * (double)get(&c->nanoseconds));
         }
     }
     gb_log_emit(fd, text, used);
@@ -146,22 +151,24 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
                   const struct gb_record *record)
 {
     bool gpu = why == GB_OK || why == GB_WHY_LOST;
-    int n = snprintf(buf, len,
-                     "gemmblas: call pid=%ld tid=%ld routine=%s name=%s transa=%s transb=%s "
-                     "m=%lld n=%lld k=%lld lda=%lld ldb=%lld ldc=%lld alpha=%g%+gi "
-                     "beta=%g%+gi route=%s why=%s",
-                     (long)getpid(), (long)syscall(SYS_gettid), call->symbol, routine,
-                     gb_trans_name(p->transa), gb_trans_name(p->transb), (long long)p->m,
-                     (long long)p->n, (long long)p->k, (long long)p->lda, (long long)p->ldb,
-                     (long long)p->ldc, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
-                     gpu ? "gpu" : "cpu", gb_why_name(why));
+    int n = snprintf(
+        buf, len,
+        "gemmblas: call pid=%ld tid=%ld routine=%s name=%s transa=%s transb=%s "
+        "m=%lld n=%lld k=%lld lda=%lld ldb=%lld ldc=%lld alpha=%g%+gi "
+        "beta=%g%+gi route=%s why=%s",
+        (long)getpid(), (long)syscall(SYS_gettid), call->symbol, routine,
+        gb_trans_name(p->transa), gb_trans_name(p->transb), (long long)p->m,
+        (long long)p->n, (long long)p->k, (long long)p->lda, (long long)p->ldb,
+        (long long)p->ldc, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
+        gpu ? "gpu" : "cpu", gb_why_name(why));
 
     if (gpu && n > 0 && (unsigned long)n < len)
         n += snprintf(buf + n, len - (unsigned long)n,
                       " kernel=%s splits=%d panels=%lld up=%llu down=%llu us=%.1f",
                       record->kernel ? record->kernel : "-", record->splits,
                       (long long)record->panels, (unsigned long long)record->bytes_up,
-                      (unsigned long long)record->bytes_down, 1e-3 * (double)record->nanoseconds);
+                      (unsigned long long)record->bytes_down,
+                      1e-3 * (double)record->nanoseconds);
     if ((unsigned long)n > len - 2)
         n = (int)len - 2;
     buf[n++] = '\n';

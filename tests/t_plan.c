@@ -52,10 +52,12 @@ static bool covers(const struct gb_plan *plan)
         int64_t pieces = gb_rect_pieces(panel, plan->piece_rows, plan->piece_cols);
 
         for (int64_t y = 0; y < pieces; y++) {
-            struct gb_rect r = gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, y);
+            struct gb_rect r =
+                gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, y);
 
-            right = right && r.m > 0 && r.n > 0 && r.i + r.m <= m && r.j + r.n <= n &&
-                    (size_t)(r.m * r.n) * gb_type_size(plan->p.type_c) <= plan->slot_bytes;
+            right =
+                right && r.m > 0 && r.n > 0 && r.i + r.m <= m && r.j + r.n <= n &&
+                (size_t)(r.m * r.n) * gb_type_size(plan->p.type_c) <= plan->slot_bytes;
             for (int64_t j = r.j; right && j < r.j + r.n; j++)
                 for (int64_t i = r.i; i < r.i + r.m; i++)
                     right = right && hit[i + j * m]++ == 0;
@@ -71,7 +73,8 @@ static void test_cover(void)
     bool right = true;
 
     for (int i = 0; i < 300 && right; i++) {
-        struct gb_problem p = problem(GB_F64, 1 + draw(300), 1 + draw(300), 1 + draw(300));
+        struct gb_problem p =
+            problem(GB_F64, 1 + draw(300), 1 + draw(300), 1 + draw(300));
         struct gb_plan plan = {.p = p, .slot_bytes = 1 << 20};
 
         plan.panel_m = 1 + draw(p.m);
@@ -92,8 +95,8 @@ static void test_budget(void)
     bool right = true, same_bits = true;
 
     for (int i = 0; i < 4000 && right; i++) {
-        struct gb_problem p = problem(types[draw(5)], 1 + draw(20000), 1 + draw(20000),
-                                      1 + draw(20000));
+        struct gb_problem p =
+            problem(types[draw(5)], 1 + draw(20000), 1 + draw(20000), 1 + draw(20000));
         size_t budget = (size_t)1 << (16 + draw(22));
         struct gb_plan plan, roomy;
         enum gb_why why = gb_plan_make(&p, &gb_model_typical, budget, &plan);
@@ -112,11 +115,13 @@ static void test_budget(void)
                     plan.slot_bytes;
         if (gb_plan_make(&p, &gb_model_typical, (size_t)1 << 40, &roomy) == GB_OK)
             same_bits = same_bits && roomy.kernel == plan.kernel &&
-                        roomy.splits == plan.splits && roomy.split_len == plan.split_len;
+                        roomy.splits == plan.splits &&
+                        roomy.split_len == plan.split_len;
     }
     ok(right, "a plan keeps its budget and its slots");
     ok(same_bits, "kernel row and split do not depend on the memory there is");
-    ok(made > 1000 && refused > 10, "both fates occur (%d planned, %d refused)", made, refused);
+    ok(made > 1000 && refused > 10, "both fates occur (%d planned, %d refused)", made,
+       refused);
 }
 
 static void test_kernel_choice(void)
@@ -132,7 +137,8 @@ static void test_kernel_choice(void)
     found = gb_plan_kernel(&p, &gb_model_typical, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_kernel(&p, &gb_model_typical, &c), "a type without kernels has no plan");
+    ok(!gb_plan_kernel(&p, &gb_model_typical, &c),
+       "a type without kernels has no plan");
 }
 
 /* Brute force over bytes of a small arena. */
@@ -144,7 +150,8 @@ static bool overlap_brute(const struct gb_problem *p)
 
     memset(mark, 0, sizeof mark);
     for (int64_t j = 0; j < p->n; j++)
-        memset(mark + ((uintptr_t)p->c + (size_t)(j * p->ldc) * sc), 1, (size_t)p->m * sc);
+        memset(mark + ((uintptr_t)p->c + (size_t)(j * p->ldc) * sc), 1,
+               (size_t)p->m * sc);
     for (int which = 0; which < 2; which++) {
         const void *base = which ? p->b : p->a;
         enum gb_trans t = which ? p->transb : p->transa;
@@ -198,7 +205,8 @@ static void test_overlap(void)
                  (long long)p.ldc, p.a, p.b, p.c);
     }
     ok(right, "the overlap test agrees with brute force");
-    ok(overlapping > 2000 && apart > 2000, "on both kinds (%d, %d)", overlapping, apart);
+    ok(overlapping > 2000 && apart > 2000, "on both kinds (%d, %d)", overlapping,
+       apart);
 }
 
 static const char *no_environment(const char *name)
@@ -215,9 +223,8 @@ static const char *four_threads(const char *name)
 static void test_route(void)
 {
     struct gb_rates rates = gb_model_rates(no_environment);
-    struct gb_route_in in = {.route = GB_ROUTE_AUTO,
-                             .info = &gb_model_typical,
-                             .rates = &rates};
+    struct gb_route_in in = {
+        .route = GB_ROUTE_AUTO, .info = &gb_model_typical, .rates = &rates};
     struct gb_route_out out;
     struct gb_problem p = problem(GB_F64, 4096, 4096, 4096);
 

@@ -19,8 +19,10 @@ static void help(void)
 {
     puts("usage: gemmblas explain ROUTINE TRANSA TRANSB M N K [BETA]\n\n"
          "Example: gemmblas explain dgemm N N 4096 4096 4096\n"
-         "Prints where such a call would run, what the model expects of both sides, and the\n"
-         "kernels that could serve it, the chosen one first. The shape alone counts: C is taken\n"
+         "Prints where such a call would run, what the model expects of both sides, "
+         "and the\n"
+         "kernels that could serve it, the chosen one first. The shape alone counts: C "
+         "is taken\n"
          "to overlap nothing, and BETA is 0 unless given. Routines:");
     for (size_t i = 0; i < GB_ROUTINES; i++)
         printf(" %s", gb_routines[i].name);
@@ -119,15 +121,16 @@ int cmd_explain(int argc, char **argv)
             r = &gb_routines[i];
     }
     if (!r)
-        return cmd_refuse("unknown routine \"%s\"; `gemmblas explain --help` lists them",
-                          argv[1]);
+        return cmd_refuse(
+            "unknown routine \"%s\"; `gemmblas explain --help` lists them", argv[1]);
     for (int i = 2; i <= 3; i++) {
         if (!parse_trans(argv[i], i == 2 ? &p.transa : &p.transb))
             return cmd_refuse("\"%s\" is no transpose: use N, T, C or R", argv[i]);
     }
     for (int i = 4; i <= 6; i++) {
         if (!parse_size(argv[i], i == 4 ? &p.m : i == 5 ? &p.n : &p.k))
-            return cmd_refuse("\"%s\" is no size: use a whole number from 0 to 2^40", argv[i]);
+            return cmd_refuse("\"%s\" is no size: use a whole number from 0 to 2^40",
+                              argv[i]);
     }
     if (argc == 8) {
         char *end;
@@ -156,7 +159,8 @@ int cmd_explain(int argc, char **argv)
     why = gb_route(&p, &in, &out);
     printf("call   %s %s %s %lld %lld %lld\n", r->name, gb_trans_name(p.transa),
            gb_trans_name(p.transb), (long long)p.m, (long long)p.n, (long long)p.k);
-    printf("device %s%s\n", info.name, present ? "" : " (none here: the model's typical GPU)");
+    printf("device %s%s\n", info.name,
+           present ? "" : " (none here: the model's typical GPU)");
     if (why == GB_OK && !present)
         why = GB_WHY_NODEVICE;
     printf("route  %s: %s\n", why == GB_OK ? "gpu" : "cpu", gb_why_text(why));
@@ -164,12 +168,14 @@ int cmd_explain(int argc, char **argv)
         const struct gb_cost *c = &out.cost;
 
         printf("cpu    %10.1f us with %d threads\n", 1e6 * c->cpu, rates.cpu_threads);
-        printf("gpu    %10.1f us = latency %.1f + link %.1f (%.1f MB up, %.1f MB down at "
-               "%.0f GB/s) + kernel %.1f\n",
-               1e6 * c->gpu, 1e6 * c->latency, 1e6 * c->link, 1e-6 * c->bytes_up,
-               1e-6 * c->bytes_down, 1e-9 * rates.link, 1e6 * c->kernel);
-        printf("open   %10.1f us once per process, before the first call on the device\n",
-               1e6 * rates.open);
+        printf(
+            "gpu    %10.1f us = latency %.1f + link %.1f (%.1f MB up, %.1f MB down at "
+            "%.0f GB/s) + kernel %.1f\n",
+            1e6 * c->gpu, 1e6 * c->latency, 1e6 * c->link, 1e-6 * c->bytes_up,
+            1e-6 * c->bytes_down, 1e-9 * rates.link, 1e6 * c->kernel);
+        printf(
+            "open   %10.1f us once per process, before the first call on the device\n",
+            1e6 * rates.open);
         print_kernels(&p, &info);
     }
     return CMD_OK;

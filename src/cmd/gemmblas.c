@@ -19,8 +19,10 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *doc;
 } verbs[] = {
-    {"info", cmd_info, "devices, link, kernels, the BLAS behind us, knobs and their sources"},
-    {"explain", cmd_explain, "route and kernel of one call, with every term of the model"},
+    {"info", cmd_info,
+     "devices, link, kernels, the BLAS behind us, knobs and their sources"},
+    {"explain", cmd_explain,
+     "route and kernel of one call, with every term of the model"},
 };
 
 int cmd_refuse(const char *format, ...)

@@ -46,8 +46,8 @@ static double seconds(void)
 }
 
 /* GB/s of pinned copies one way, 0 when they fail. */
-static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d, void *h,
-                        bool up)
+static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d,
+                        void *h, bool up)
 {
     double start = 0;
 
@@ -57,9 +57,11 @@ static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d,
         if (i == 0)
             start = seconds(); /* the first copy warms up */
         if (up)
-            status = dev->ops->copy_in(dev, s, d, PROBE_BYTES, h, PROBE_BYTES, PROBE_BYTES, 1);
+            status = dev->ops->copy_in(dev, s, d, PROBE_BYTES, h, PROBE_BYTES,
+                                       PROBE_BYTES, 1);
         else
-            status = dev->ops->copy_out(dev, s, h, PROBE_BYTES, d, PROBE_BYTES, PROBE_BYTES, 1);
+            status = dev->ops->copy_out(dev, s, h, PROBE_BYTES, d, PROBE_BYTES,
+                                        PROBE_BYTES, 1);
         if (status != GB_SUCCESS || dev->ops->stream_sync(dev, s) != GB_SUCCESS)
             return 0;
     }
@@ -120,15 +122,16 @@ static void print_device(const struct gb_device_ref *ref)
         return;
     }
     printf("device %s:%d\n", ref->ops->name, ref->ordinal);
-    printf("  name          %s (%s, %s)\n", dev->info.name, vendor_name(dev->info.vendor),
-           dev->info.arch_name);
+    printf("  name          %s (%s, %s)\n", dev->info.name,
+           vendor_name(dev->info.vendor), dev->info.arch_name);
     printf("  processors    %d at up to %.0f MHz, %zu KiB shared memory, %zu MiB L2\n",
            dev->info.multiprocessors, 1e-3 * dev->info.clock_khz,
            dev->info.smem_per_block >> 10, dev->info.l2 >> 20);
     printf("  driver        %d\n", dev->info.driver);
     if (ref->ops->enter(dev, &guest) == GB_SUCCESS) {
         if (ref->ops->mem_info(dev, &free_bytes, &total) == GB_SUCCESS)
-            printf("  memory        %zu of %zu MiB free\n", free_bytes >> 20, total >> 20);
+            printf("  memory        %zu of %zu MiB free\n", free_bytes >> 20,
+                   total >> 20);
         print_link(dev);
         ref->ops->leave(dev, &guest);
     }
@@ -155,8 +158,9 @@ static void print_real(void)
 static void print_knob(const char *env, const char *value, enum gb_knob_source source,
                        const char *doc, void *arg)
 {
-    static const char *const from[] = {
-        [GB_FROM_DEFAULT] = "default", [GB_FROM_FILE] = "file", [GB_FROM_ENV] = "environment"};
+    static const char *const from[] = {[GB_FROM_DEFAULT] = "default",
+                                       [GB_FROM_FILE] = "file",
+                                       [GB_FROM_ENV] = "environment"};
 
     (void)arg;
     printf("knob %-24s %-12s (%s) %s\n", env, *value ? value : "-", from[source], doc);
@@ -168,16 +172,20 @@ int cmd_info(int argc, char **argv)
     int n;
 
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        puts("usage: gemmblas info\n\n"
-             "Prints the devices that a program started now would use, their link and kernels,\n"
-             "the BLAS that serves the rest, and every knob with its value and source.");
+        puts(
+            "usage: gemmblas info\n\n"
+            "Prints the devices that a program started now would use, their link and "
+            "kernels,\n"
+            "the BLAS that serves the rest, and every knob with its value and source.");
         return CMD_OK;
     }
     if (argc > 1)
-        return cmd_refuse("info takes no argument \"%s\"; try `gemmblas info --help`", argv[1]);
+        return cmd_refuse("info takes no argument \"%s\"; try `gemmblas info --help`",
+                          argv[1]);
     n = gb_device_list(gb_knobs()->device, refs, DEVICES);
     if (n == 0)
-        printf("device none: no driver or no device (GEMMBLAS_DEVICE=%s); calls stay on the "
+        printf("device none: no driver or no device (GEMMBLAS_DEVICE=%s); calls stay "
+               "on the "
                "CPU\n",
                gb_knobs()->device);
     for (int i = 0; i < n; i++)

@@ -117,16 +117,16 @@ static void NAME(block)(const struct gb_problem *p, struct gb_rect r, T *work)
         for (int64_t j = 0; j < gb_ceil_div(r.n, GROUP); j++)
             for (int64_t i = 0; i < down; i++)
                 NAME(kernel)
-                (acc + (i + j * down) * tile, a + i * len * GROUP * WIDE,
-                 b + j * len * GROUP * WIDE, len);
+        (acc + (i + j * down) * tile, a + i * len * GROUP * WIDE,
+         b + j * len * GROUP * WIDE, len);
     }
     for (int64_t j = 0; j < r.n; j++)
         for (int64_t i = 0; i < r.m; i++)
             NAME(element)
-            ((T *)p->c + (r.i + i + (r.j + j) * p->ldc) * WIDE,
-             acc + (i / GROUP + j / GROUP * down) * tile +
-                 (i % GROUP + j % GROUP * GROUP) * WIDE,
-             p->alpha, p->beta);
+    ((T *)p->c + (r.i + i + (r.j + j) * p->ldc) * WIDE,
+     acc + (i / GROUP + j / GROUP * down) * tile +
+         (i % GROUP + j % GROUP * GROUP) * WIDE,
+     p->alpha, p->beta);
 }
 
 static void NAME(portable)(const struct gb_problem *p)
@@ -140,7 +140,7 @@ static void NAME(portable)(const struct gb_problem *p)
         for (int64_t j = 0; j < p->n; j++)
             for (int64_t i = 0; i < p->m; i++)
                 NAME(element)
-                ((T *)p->c + (i + j * p->ldc) * WIDE, NULL, p->alpha, p->beta);
+        ((T *)p->c + (i + j * p->ldc) * WIDE, NULL, p->alpha, p->beta);
         return;
     }
     work = malloc(sizeof(T) * WIDE * (BLOCK * BLOCK + 2 * BLOCK * DEPTH));

@@ -36,7 +36,8 @@ static struct gb_rates rates;
 static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t opening_ended = PTHREAD_COND_INITIALIZER;
 static _Atomic int phase = COLD;
-static _Atomic pid_t owner; /* the process that left COLD; its children stay on the CPU */
+static _Atomic pid_t
+    owner; /* the process that left COLD; its children stay on the CPU */
 static struct gb_engine *engine; /* published by phase == OPEN */
 static atomic_bool exiting;
 static _Atomic uint64_t gained_ns; /* modelled gains that warming has forgone */
@@ -123,7 +124,8 @@ static void open_device(void)
             end_opening(OPEN);
             return;
         }
-        gb_info("%s device %d: %s", refs[i].ops->name, refs[i].ordinal, gb_status_text(s));
+        gb_info("%s device %d: %s", refs[i].ops->name, refs[i].ordinal,
+                gb_status_text(s));
     }
     end_opening(ABSENT);
 }
@@ -177,7 +179,8 @@ static void open_and_wait(void)
 {
     sigset_t saved;
 
-    block_signals(&saved); /* a handler that jumps must not leave with opening_lock held */
+    block_signals(
+        &saved); /* a handler that jumps must not leave with opening_lock held */
     if (claim_opening()) {
         open_device();
     } else {
@@ -298,11 +301,12 @@ static __thread struct {
     uintptr_t frame;
 } forwarded;
 
-static bool is_nested(const struct gb_problem *p, const struct gb_call *call, uintptr_t frame)
+static bool is_nested(const struct gb_problem *p, const struct gb_call *call,
+                      uintptr_t frame)
 {
-    return forwarded.symbol && forwarded.symbol != call->symbol && forwarded.c == p->c &&
-           forwarded.m == p->m && forwarded.n == p->n && forwarded.k == p->k &&
-           frame < forwarded.frame;
+    return forwarded.symbol && forwarded.symbol != call->symbol &&
+           forwarded.c == p->c && forwarded.m == p->m && forwarded.n == p->n &&
+           forwarded.k == p->k && frame < forwarded.frame;
 }
 
 enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,

@@ -37,6 +37,8 @@ struct gb_rates gb_model_rates(const char *(*get)(const char *name))
         .link = 45e9,
         .memory = 4.0e12,
         .cpu_overhead = 1e-6,
+        .cpu_core_memory = 10e9,
+        .cpu_memory = 100e9,
         .cpu_core = {[GB_F16] = 20e9,
                      [GB_BF16] = 20e9,
                      [GB_F32] = 65e9,
@@ -86,26 +88,37 @@ static double cpu_efficiency(const struct gb_problem *p)
 {
     double least = (double)gb_min(p->m, gb_min(p->n, p->k));
 
-    return least / (least + 64.0);
+    return least / (least + 16.0);
+}
+
+static double lesser(double a, double b)
+{
+    return a < b ? a : b;
 }
 
 struct gb_cost gb_model_cost(const struct gb_problem *p, const struct gb_rates *rates,
                              double kernel)
 {
-    double size = (double)gb_type_size(p->type), size_c = (double)gb_type_size(p->type_c);
+    double size = (double)gb_type_size(p->type),
+           size_c = (double)gb_type_size(p->type_c);
     double c_bytes = (double)p->m * (double)p->n * size_c;
     bool reads_c = p->beta.re != 0 || p->beta.im != 0;
     double threads = rates->cpu_threads;
     double per_thread = 1e6; /* flops under which a further thread does not pay */
     struct gb_cost cost = {.latency = rates->latency, .kernel = kernel};
+    double arithmetic, traffic;
 
     if (gb_model_flops(p) < threads * per_thread)
-        threads = gb_model_flops(p) / per_thread < 1 ? 1 : gb_model_flops(p) / per_thread;
-    cost.cpu = rates->cpu_overhead +
-               gb_model_flops(p) / (threads * rates->cpu_core[p->type] * cpu_efficiency(p));
+        threads =
+            gb_model_flops(p) / per_thread < 1 ? 1 : gb_model_flops(p) / per_thread;
     cost.bytes_up = ((double)p->m * (double)p->k + (double)p->k * (double)p->n) * size +
                     (reads_c ? c_bytes : 0);
     cost.bytes_down = c_bytes;
+    arithmetic =
+        gb_model_flops(p) / (threads * rates->cpu_core[p->type] * cpu_efficiency(p));
+    traffic = (cost.bytes_up + cost.bytes_down) /
+              lesser(threads * rates->cpu_core_memory, rates->cpu_memory);
+    cost.cpu = rates->cpu_overhead + (arithmetic > traffic ? arithmetic : traffic);
     cost.link = (cost.bytes_up + cost.bytes_down) / rates->link;
     cost.gpu = cost.latency + cost.link + cost.kernel;
     return cost;

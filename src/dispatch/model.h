@@ -12,12 +12,13 @@ extern "C" {
 
 /* Seconds, bytes per second, floating-point operations per second. */
 struct gb_rates {
-    double open;         /* opening the device, once per process */
-    double latency;      /* of one call: launches, copies, waits */
-    double link;         /* staged pageable memory, one way */
-    double memory;       /* device memory */
-    double cpu_overhead; /* of one call of the real BLAS */
-    double cpu_core[GB_TYPES]; /* one core in its gemm, large problems */
+    double open;                        /* opening the device, once per process */
+    double latency;                     /* of one call: launches, copies, waits */
+    double link;                        /* staged pageable memory, one way */
+    double memory;                      /* device memory */
+    double cpu_overhead;                /* of one call of the real BLAS */
+    double cpu_core_memory, cpu_memory; /* host memory: one core, all of them */
+    double cpu_core[GB_TYPES];          /* one core in its gemm, large problems */
     int cpu_threads;
 };
 

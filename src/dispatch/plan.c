@@ -6,11 +6,11 @@
 #include "util.h"
 
 enum {
-    GROUP_M = 8,          /* tile rows that share a column of B tiles in L2 */
+    GROUP_M = 8, /* tile rows that share a column of B tiles in L2 */
     MOST_SPLITS = 32,
-    LEAST_SPLIT = 256,    /* k per split: below, the reduction costs more than it gives */
-    PANEL_GRAIN = 128,    /* panels are whole tiles of every row, whatever its size */
-    PANELS = 8,           /* enough that upload, kernels and download overlap */
+    LEAST_SPLIT = 256, /* k per split: below, the reduction costs more than it gives */
+    PANEL_GRAIN = 128, /* panels are whole tiles of every row, whatever its size */
+    PANELS = 8,        /* enough that upload, kernels and download overlap */
     SLOT_BYTES = 4 << 20,
 };
 
@@ -52,10 +52,11 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
             continue; /* rounding left the last splits empty */
         unit = madd * k->tile_m * k->tile_n * (double)len / rate;
         per_core = (double)gb_ceil_div(best.tiles * splits, (int64_t)cores);
-        seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0); /* one block hides little */
+        seconds =
+            per_core * unit * (per_core < 2 ? 1.3 : 1.0); /* one block hides little */
         if (splits > 1)
-            seconds += reduce_latency +
-                       2.0 * splits * (double)p->m * (double)p->n * (double)acc / memory_rate;
+            seconds += reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
+                                            (double)acc / memory_rate;
         if (splits == 1 || seconds < best.seconds) {
             best.splits = splits;
             best.split_len = splits == 1 ? gb_max(p->k, 1) : len;
@@ -154,7 +155,7 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
         return GB_WHY_OOM;
     plan->device_bytes = gb_plan_bytes(plan);
     plan->piece_rows = gb_min(plan->panel_m, (int64_t)(SLOT_BYTES / size_c));
-    plan->piece_cols = gb_min(plan->panel_n,
-                              gb_max(1, (int64_t)(SLOT_BYTES / size_c) / plan->piece_rows));
+    plan->piece_cols = gb_min(
+        plan->panel_n, gb_max(1, (int64_t)(SLOT_BYTES / size_c) / plan->piece_rows));
     return GB_OK;
 }

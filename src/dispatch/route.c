@@ -15,8 +15,8 @@ static struct runs runs_of(const void *base, int64_t rows, int64_t cols, int64_t
 {
     int64_t size = (int64_t)gb_type_size(type);
 
-    return (struct runs){.start = (intptr_t)base, .run = rows * size, .pitch = ld * size,
-                         .cols = cols};
+    return (struct runs){
+        .start = (intptr_t)base, .run = rows * size, .pitch = ld * size, .cols = cols};
 }
 
 static intptr_t runs_end(const struct runs *r)
@@ -80,7 +80,8 @@ uint64_t gb_route_floor(const struct gb_rates *rates)
 
     for (int t = 0; t < GB_TYPES; t++) {
         double flops_per_madd = gb_is_complex((enum gb_type)t) ? 8 : 2;
-        double slowest = rates->cpu_core[t] / flops_per_madd / 4; /* short of its rate */
+        double slowest =
+            rates->cpu_core[t] / flops_per_madd / 4; /* short of its rate */
 
         if (best == 0 || slowest < best)
             best = slowest;
