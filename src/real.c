@@ -390,9 +390,8 @@ static void *open_once(const char *path, void *_Atomic *slot, atomic_bool *tried
 static void *from_user(struct gb_real *real)
 {
     static void *_Atomic slot;
-    static atomic_bool tried, told, lacking;
+    static atomic_bool tried, told, useful;
     const char *path = gb_knobs()->library;
-    enum gb_log_level level;
     void *handle, *fn;
 
     if (!path[0])
@@ -401,12 +400,13 @@ static void *from_user(struct gb_real *real)
     fn = handle ? reached(handle, real) : NULL;
     if (!handle && !atomic_exchange(&told, true))
         gb_warn("GEMMBLAS_LIBRARY=%s cannot be opened; the next choice is used", path);
+    if (fn)
+        atomic_store(&useful, true);
     if (handle && !fn && !atomic_exchange(&real->reported, true)) {
-        /* One warning; what else it lacks is detail. */
-        level = atomic_exchange(&lacking, true) ? GB_LOG_INFO : GB_LOG_WARN;
-        gb_log(level,
-               "GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
-               path, real->symbol);
+        /* Each name that a BLAS lacks is news; that something is no BLAS is said once. */
+        if (atomic_load(&useful) || !atomic_exchange(&told, true))
+            gb_warn("GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
+                    path, real->symbol);
     }
     return fn;
 }
