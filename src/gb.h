@@ -30,9 +30,9 @@ enum gb_trans { GB_N, GB_T, GB_C, GB_CONJ };
 enum gb_uplo { GB_FULL, GB_UPPER, GB_LOWER };
 enum gb_op { GB_GEMM, GB_OPS };
 
-/* Why a call went where it went. GB_OK (0): the device has computed it and C is final.
- * Anything else: C is as the caller left it and the caller must be forwarded, but for
- * GB_WHY_LOST, which dispatch turns into GB_OK by finishing on the CPU. */
+/* Why a call went where it went. GB_OK (0): the device has computed it and C is final; after
+ * GB_WHY_LOST and GB_WHY_PART too, once dispatch has had the CPU finish it. Anything else: C is
+ * as the caller left it and the caller must be forwarded. */
 enum gb_why {
     GB_OK,
 #define WHY(id, name, text) GB_WHY_##id,
@@ -40,6 +40,12 @@ enum gb_why {
 #undef WHY
     GB_WHYS
 };
+
+/* Has the device had a part in it, so that C is final when dispatch returns? */
+static inline bool gb_why_final(enum gb_why why)
+{
+    return why == GB_OK || why == GB_WHY_LOST || why == GB_WHY_PART;
+}
 
 /* What an internal operation answers. The function that decides that something is an error
  * logs it; callers pass it on. */

@@ -290,7 +290,9 @@ static void file_line(char *line, const char *path, int number)
 
         name[sizeof PREFIX - 1 + c] = (char)(x >= 'a' && x <= 'z' ? x - 'a' + 'A' : x);
     }
-    if (find_row(name, strlen(name), &i))
+    if (strcmp(name, PREFIX "CONFIG") == 0)
+        gb_warn("%s line %d: a file cannot name the file; ignored", path, number);
+    else if (find_row(name, strlen(name), &i))
         set(i, trim(eq + 1), GB_FROM_FILE, path);
     else
         warn_unknown(name, path);

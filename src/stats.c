@@ -28,6 +28,7 @@ static const char
     *_Atomic routine_name[ROUTINES]; /* filled from the front, never emptied */
 static struct counters table[ROUTINES][GB_WHYS];
 static struct timespec started;
+static pid_t counted; /* the process whose calls the table holds */
 static int trace_fd = -1;
 static bool stats_on;
 
@@ -80,6 +81,8 @@ static void print_table(void)
     struct timespec now;
     int fd;
 
+    if (counted != getpid())
+        return; /* a child with no call of its own; its parent's are its parent's to tell */
     fd = open_target("GEMMBLAS_STATS", gb_knobs()->stats);
     if (fd < 0)
         return;
@@ -102,7 +105,7 @@ static void print_table(void)
             used += (size_t)snprintf(
                 text + used, sizeof text - used,
                 "gemmblas: %-10s %-5s %-12s %10llu %12.3f %12.3f %12.3f %10.3f\n",
-                routine_name[r], w == GB_OK || w == GB_WHY_LOST ? "gpu" : "cpu",
+                routine_name[r], gb_why_final((enum gb_why)w) ? "gpu" : "cpu",
                 gb_why_name((enum gb_why)w), (unsigned long long)get(&c->calls),
                 1e-9 * (double)get(&c->flops), 1e-6 * (double)get(&c->bytes_up),
                 1e-6 * (double)get(&c->bytes_down),
@@ -120,6 +123,7 @@ void gb_stats_init(void)
         trace_fd = open_target("GEMMBLAS_TRACE", gb_knobs()->trace);
     stats_on = asked(gb_knobs()->stats);
     if (stats_on) {
+        counted = getpid();
         clock_gettime(CLOCK_MONOTONIC, &started);
         atexit(print_table);
     }
@@ -150,7 +154,7 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
                   const char *routine, const struct gb_call *call, enum gb_why why,
                   const struct gb_record *record)
 {
-    bool gpu = why == GB_OK || why == GB_WHY_LOST;
+    bool gpu = gb_why_final(why);
     int n = snprintf(
         buf, len,
         "gemmblas: call pid=%ld tid=%ld routine=%s name=%s transa=%s transb=%s "
@@ -203,6 +207,10 @@ void gb_stats_record(const struct gb_problem *p, const char *routine,
     if (stats_on) {
         struct counters *row = row_of(routine);
 
+        if (counted != getpid()) {
+            memset(table, 0, sizeof table);
+            counted = getpid();
+        }
         if (row)
             count(&row[why], p, why, record);
     }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a process comes to use the device: in `auto` the CPU serves until the modelled gains
  * have paid for opening it; small calls never do; statistics, exit and overrides. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -30,10 +32,50 @@ static int product(int n)
     return right;
 }
 
+/* The last line of a trace file. */
+static void last_call(const char *path, char *line, int len)
+{
+    FILE *f = fopen(path, "r");
+
+    line[0] = '\0';
+    while (f && fgets(line, len, f))
+        ;
+    if (f)
+        fclose(f);
+}
+
+/* An exit without a call of its own must not tell its parent's. */
+static int scene_fork(void)
+{
+    int right = product(16), status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        exit(0);
+    waitpid(pid, &status, 0);
+    return !right || status != 0;
+}
+
+/* errno is the program's, also where the device is looked for in vain. */
+static int scene_errno(void)
+{
+    int right = 1;
+
+    for (int i = 0; i < 3 && right; i++) {
+        errno = 0;
+        right = product(1000) && errno == 0;
+    }
+    return !right;
+}
+
 static int scene(const char *name)
 {
     int right = 1;
 
+    if (strcmp(name, "fork") == 0)
+        return scene_fork();
+    if (strcmp(name, "errno") == 0)
+        return scene_errno();
     if (strcmp(name, "warm") == 0) {
         /* Enough gain in a few dozen calls whatever this machine's CPU; the pause lets the
          * helper thread end. */
@@ -49,15 +91,6 @@ static int scene(const char *name)
         right = product(300);
     }
     return !right;
-}
-
-static const char *last_call(const char *text)
-{
-    const char *last = text;
-
-    for (const char *p = text; (p = strstr(p, "gemmblas: call")); p++)
-        last = p;
-    return last;
 }
 
 int main(int argc, char **argv)
@@ -80,20 +113,29 @@ int main(int argc, char **argv)
                                            NULL};
     static const char *const none[] = {"GEMMBLAS_DEVICE=none", "GEMMBLAS_ROUTE=gpu",
                                        "GEMMBLAS_TRACE=1", NULL};
+    char path[] = "/tmp/gemmblas-trace-XXXXXX", trace[64], line[640];
+    const char *const traced[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=auto", trace,
+                                  "OPENBLAS_NUM_THREADS=1", NULL};
+    static const char *const looked[] = {"GEMMBLAS_DEVICE", "GEMMBLAS_ROUTE=auto",
+                                         "OPENBLAS_NUM_THREADS=1", NULL};
+    const char *first;
     struct child c;
 
     if (argc > 1)
         return scene(argv[1]);
     plan_lazy();
+    close(mkstemp(path));
 
     child_run(&c, "warm", warm, 60);
     ok(child_passed(&c), "products are right while the device warms up");
     ok(strncmp(c.err, "gemmblas: call", 14) == 0 && strstr(c.err, " why=warming\n"),
        "the CPU serves at first");
     ok(strstr(c.err, " route=gpu why=ok ") != NULL, "then the device does");
-    ok(strstr(last_call(c.err), "route=gpu") != NULL ||
-           strlen(c.err) == sizeof c.err - 1,
-       "and keeps doing so");
+    snprintf(trace, sizeof trace, "GEMMBLAS_TRACE=%s", path);
+    child_run(&c, "warm", traced, 60);
+    last_call(path, line, sizeof line);
+    ok(child_passed(&c) && strstr(line, " route=gpu why=ok "), "and keeps doing so");
+    unlink(path);
 
     child_run(&c, "small", quiet, 60);
     ok(child_passed(&c), "small products are right");
@@ -102,6 +144,14 @@ int main(int argc, char **argv)
     child_run(&c, "small", stats, 60);
     ok(child_passed(&c) && strstr(c.err, "dgemm      cpu   small              1000"),
        "statistics see each of them");
+
+    child_run(&c, "fork", stats, 60);
+    first = strstr(c.err, "statistics of process");
+    ok(child_passed(&c) && first && !strstr(first + 1, "statistics of process"),
+       "each call is told once, whoever forks");
+
+    child_run(&c, "errno", looked, 60);
+    ok(child_passed(&c), "errno is kept while a device is looked for");
 
     child_run(&c, "once", forced, 60);
     ok(child_passed(&c) && strstr(c.err, " route=gpu why=ok "), "one routine forced");

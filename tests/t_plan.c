@@ -209,6 +209,37 @@ static void test_overlap(void)
        apart);
 }
 
+/* dgemm_64_ with one column and an absurd leading dimension is legal. */
+static void test_tighten(void)
+{
+    struct gb_problem p = {.op = GB_GEMM,
+                           .type = GB_F64,
+                           .type_c = GB_F64,
+                           .m = 4,
+                           .n = 1,
+                           .k = 1,
+                           .alpha = {.re = 1},
+                           .a = (void *)4096,
+                           .b = (void *)8192,
+                           .c = (void *)4100,
+                           .lda = INT64_C(1) << 61,
+                           .ldb = INT64_MAX,
+                           .ldc = INT64_C(1) << 62};
+
+    gb_route_tighten(&p);
+    ok(p.lda == 4 && p.ldb == 1 && p.ldc == 4,
+       "one column: the leading dimension is moot");
+    ok(gb_route_overlap(&p), "and its overlap is found");
+    p.transa = GB_T;
+    p.m = 1;
+    p.k = 5;
+    p.lda = INT64_C(1) << 60;
+    p.n = 3;
+    p.ldc = 7;
+    gb_route_tighten(&p);
+    ok(p.lda == 5 && p.ldc == 7, "as stored, not as multiplied");
+}
+
 static const char *no_environment(const char *name)
 {
     (void)name;
@@ -264,6 +295,7 @@ int main(void)
     test_budget();
     test_kernel_choice();
     test_overlap();
+    test_tighten();
     test_route();
     return 0;
 }

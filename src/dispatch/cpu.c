@@ -44,8 +44,7 @@ static bool is_conj(enum gb_trans t)
 #define NAME(x) x##_c64
 #include "cpu_gemm.h"
 
-/* ---- halves
- * ---------------------------------------------------------------------------- */
+/* ---- halves ---------------------------------------------------------------------- */
 
 static float load(const void *base, int64_t at, enum gb_type type)
 {
@@ -179,8 +178,7 @@ void gb_cpu_gemm(const struct gb_problem *p)
     errno = saved;
 }
 
-/* ---- through the real BLAS
- * ------------------------------------------------------------- */
+/* ---- through the real BLAS ------------------------------------------------------- */
 
 typedef void (*gb_f77_gemm_fn)(const char *, const char *, const void *, const void *,
                                const void *, const void *, const void *, const void *,
@@ -214,7 +212,6 @@ static void call_real(struct gb_provider real, const struct gb_problem *p)
     bool single = p->type == GB_F32 || p->type == GB_C32;
     bool locked = gb_real_lock();
 
-    /* A real type has no GB_CONJ left: see gb_cpu_real_gemm. */
     ((gb_f77_gemm_fn)real.fn)(
         gb_trans_name(p->transa), gb_trans_name(p->transb), &m, &n, &k,
         single ? (const void *)alpha32 : (const void *)&p->alpha, p->a, &lda, p->b,
@@ -234,12 +231,13 @@ void gb_cpu_real_gemm(const struct gb_problem *p)
         q.transa = is_trans(p->transa) ? GB_T : GB_N;
         q.transb = is_trans(p->transb) ? GB_T : GB_N;
     }
-    /* Only OpenBLAS conjugates without transposing. */
-    if (base[p->type] && q.transa != GB_CONJ && q.transb != GB_CONJ)
+    /* Nothing to multiply: some BLAS libraries read A and B all the same. */
+    if (base[p->type] && p->k > 0 && (p->alpha.re != 0 || p->alpha.im != 0))
         real = gb_real_any(base[p->type], NULL);
-    if (!real.fn || (real.width == GB_INT32 &&
-                     gb_max(gb_max(gb_max(p->m, p->k), gb_max(p->lda, p->ldb)),
-                            p->ldc) > INT32_MAX)) {
+    if (!real.fn || (!real.conj && (q.transa == GB_CONJ || q.transb == GB_CONJ)) ||
+        (real.width == GB_INT32 &&
+         gb_max(gb_max(gb_max(p->m, p->k), gb_max(p->lda, p->ldb)), p->ldc) >
+             INT32_MAX)) {
         gb_cpu_gemm(p);
         return;
     }
@@ -255,8 +253,7 @@ void gb_cpu_real_gemm(const struct gb_problem *p)
     }
 }
 
-/* ---- the rest of a plan
- * ---------------------------------------------------------------- */
+/* ---- the rest of a plan ---------------------------------------------------------- */
 
 /* The product that makes one rectangle of C. */
 static struct gb_problem part(const struct gb_problem *p, struct gb_rect r)

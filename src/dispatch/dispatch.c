@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "driver.h"
 #include "exec.h"
 #include "fpstate.h"
 #include "knobs.h"
@@ -70,12 +70,10 @@ static void init(void)
 
 static void first_call(void)
 {
-    int saved = errno;
     uint64_t fp = gb_fp_enter();
 
     init();
     gb_fp_leave(fp);
-    errno = saved;
 }
 
 /* Handlers and destructors that call BLAS after this runs get the CPU: the driver may already
@@ -84,17 +82,20 @@ static void first_call(void)
 static void at_exit(void)
 {
     struct timespec until;
+    struct gb_hold hold;
 
     atomic_store(&exiting, true);
     if (getpid() != atomic_load(&owner))
         return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 5;
+    gb_hold_begin(&hold);
     pthread_mutex_lock(&opening_lock);
     while (atomic_load(&phase) == OPENING &&
            pthread_cond_timedwait(&opening_ended, &opening_lock, &until) == 0)
         ;
     pthread_mutex_unlock(&opening_lock);
+    gb_hold_end(&hold);
 }
 
 static void end_opening(enum phase result)
@@ -148,39 +149,31 @@ static bool claim_opening(void)
     return true;
 }
 
-static void block_signals(sigset_t *saved)
-{
-    sigset_t all;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, saved);
-}
-
 static void open_on_helper(void)
 {
+    struct gb_hold hold;
     pthread_t helper;
-    sigset_t saved;
     int failed;
 
-    if (!claim_opening())
-        return;
-    block_signals(&saved); /* inherited by the helper and by the driver's own threads */
-    failed = pthread_create(&helper, NULL, opening_thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &saved, NULL);
-    if (failed) {
-        gb_warn("cannot start a thread to open the device: %s", strerror(failed));
-        end_opening(ABSENT);
-        return;
+    gb_hold_begin(&hold); /* inherited by the helper and by the driver's own threads */
+    if (claim_opening()) {
+        failed = pthread_create(&helper, NULL, opening_thread, NULL);
+        if (failed) {
+            gb_warn("cannot start a thread to open the device: %s", strerror(failed));
+            end_opening(ABSENT);
+        } else {
+            pthread_detach(helper);
+        }
     }
-    pthread_detach(helper);
+    gb_hold_end(&hold);
 }
 
 static void open_and_wait(void)
 {
-    sigset_t saved;
+    struct gb_hold hold;
 
-    block_signals(
-        &saved); /* a handler that jumps must not leave with opening_lock held */
+    /* Neither a handler that jumps nor a cancellation may leave with the lock held. */
+    gb_hold_begin(&hold);
     if (claim_opening()) {
         open_device();
     } else {
@@ -189,7 +182,7 @@ static void open_and_wait(void)
             pthread_cond_wait(&opening_ended, &opening_lock);
         pthread_mutex_unlock(&opening_lock);
     }
-    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    gb_hold_end(&hold);
 }
 
 /* The state of the device as far as this call is concerned. `gain` is what the model expects
@@ -232,7 +225,36 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Plan and execute on the open device. GB_WHY_LOST means that C is final all the same. */
+/* A device that failed is not asked again. */
+static void retire(void)
+{
+    int open = OPEN;
+
+    if (!gb_engine_lost(engine) ||
+        !atomic_compare_exchange_strong(&phase, &open, ABSENT))
+        return;
+    gb_error("%s failed and is not used again in this process",
+             gb_engine_device(engine)->info.name);
+    set_fast(UINT64_MAX);
+}
+
+/* This thread is in gb_cpu_finish: what the real BLAS hands back to us there goes to it
+ * again. */
+static __thread bool finishing;
+
+static void finish(const struct gb_plan *plan, int64_t done)
+{
+    struct gb_hold hold;
+
+    gb_hold_begin(&hold); /* a handler that jumps must not leave `finishing` set */
+    finishing = true;
+    gb_cpu_finish(plan, done);
+    finishing = false;
+    gb_hold_end(&hold);
+}
+
+/* Plan and execute on the open device. After GB_WHY_LOST and GB_WHY_PART C is final all the
+ * same. */
 static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
 {
     const struct gb_device_info *info = &gb_engine_device(engine)->info;
@@ -241,6 +263,10 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
     struct gb_plan plan;
     enum gb_why why;
 
+    if (gb_engine_lost(engine)) {
+        retire();
+        return GB_WHY_NODEVICE;
+    }
     do {
         uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
 
@@ -251,17 +277,9 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
         why = gb_exec(engine, &plan, &done);
         budget = plan.device_bytes / 2; /* others took the memory meanwhile */
     } while (why == GB_WHY_OOM);
-    if (why == GB_WHY_LOST) {
-        gb_cpu_finish(&plan, done.done);
-        if (gb_engine_lost(engine)) {
-            int open = OPEN;
-
-            if (atomic_compare_exchange_strong(&phase, &open, ABSENT)) {
-                gb_error("%s failed and is not used again in this process", info->name);
-                set_fast(UINT64_MAX);
-            }
-        }
-    }
+    if (why == GB_WHY_LOST || why == GB_WHY_PART)
+        finish(&plan, done.done);
+    retire();
     record->kernel = plan.kernel->name;
     record->splits = plan.splits;
     record->panels = gb_plan_panels(&plan);
@@ -270,10 +288,11 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
     return why;
 }
 
-static enum gb_why decide(const struct gb_problem *p, const char *routine,
+static enum gb_why decide(const struct gb_problem *call, const char *routine,
                           struct gb_record *record)
 {
     bool open = atomic_load(&phase) == OPEN;
+    struct gb_problem p = *call;
     struct gb_route_in in = {
         .route = gb_knobs_route(routine),
         .disabled = gb_knobs_disabled(routine),
@@ -282,12 +301,14 @@ static enum gb_why decide(const struct gb_problem *p, const char *routine,
     };
     struct gb_route_out out;
     uint64_t fp = gb_fp_enter();
-    enum gb_why why = gb_route(p, &in, &out);
+    enum gb_why why;
 
+    gb_route_tighten(&p);
+    why = gb_route(&p, &in, &out);
     if (why == GB_OK)
         why = warm(in.route, out.cost.cpu - out.cost.gpu);
     gb_fp_leave(fp);
-    return why == GB_OK ? run(p, record) : why;
+    return why == GB_OK ? run(&p, record) : why;
 }
 
 /* The last call of this thread that was forwarded, to know a product that the real BLAS hands
@@ -309,35 +330,41 @@ static bool is_nested(const struct gb_problem *p, const struct gb_call *call,
            forwarded.k == p->k && frame < forwarded.frame;
 }
 
-enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
-                        const struct gb_call *call, enum gb_why why)
+static enum gb_why dispatch(const struct gb_problem *p, const char *routine,
+                            const struct gb_call *call, enum gb_why why)
 {
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     struct gb_record record = {0};
     uint64_t start;
 
     pthread_once(&once, first_call);
-    if (!gb_stats_wanted()) {
-        if (why == GB_OK)
-            why = decide(p, routine, &record);
+    if (!gb_stats_wanted())
+        return why == GB_OK ? decide(p, routine, &record) : why;
+    start = now_ns();
+    if (why == GB_OK)
+        why = decide(p, routine, &record);
+    if (gb_why_final(why)) {
+        record.nanoseconds = now_ns() - start;
+        gb_stats_record(p, routine, call, why, &record);
     } else {
-        uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-
-        start = now_ns();
-        if (why == GB_OK)
-            why = decide(p, routine, &record);
-        if (why == GB_OK || why == GB_WHY_LOST) {
-            record.nanoseconds = now_ns() - start;
-            gb_stats_record(p, routine, call, why, &record);
-        } else {
-            gb_stats_record(p, routine, call,
-                            is_nested(p, call, frame) ? GB_WHY_NESTED : why, &record);
-            forwarded.symbol = call->symbol;
-            forwarded.c = p->c;
-            forwarded.m = p->m;
-            forwarded.n = p->n;
-            forwarded.k = p->k;
-            forwarded.frame = frame;
-        }
+        gb_stats_record(p, routine, call,
+                        is_nested(p, call, frame) ? GB_WHY_NESTED : why, &record);
+        forwarded.symbol = call->symbol;
+        forwarded.c = p->c;
+        forwarded.m = p->m;
+        forwarded.n = p->n;
+        forwarded.k = p->k;
+        forwarded.frame = frame;
     }
-    return why == GB_WHY_LOST ? GB_OK : why;
+    return why;
+}
+
+enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
+                        const struct gb_call *call, enum gb_why why)
+{
+    int saved = errno;
+
+    why = finishing ? GB_WHY_NESTED : dispatch(p, routine, call, why);
+    errno = saved;
+    return gb_why_final(why) ? GB_OK : why;
 }

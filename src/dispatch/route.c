@@ -64,6 +64,16 @@ static bool share(const struct runs *x, const struct runs *y)
     return false;
 }
 
+void gb_route_tighten(struct gb_problem *p)
+{
+    if ((gb_transposed(p->transa) ? p->m : p->k) == 1)
+        p->lda = gb_max(1, gb_transposed(p->transa) ? p->k : p->m);
+    if ((gb_transposed(p->transb) ? p->k : p->n) == 1)
+        p->ldb = gb_max(1, gb_transposed(p->transb) ? p->n : p->k);
+    if (p->n == 1)
+        p->ldc = gb_max(1, p->m);
+}
+
 bool gb_route_overlap(const struct gb_problem *p)
 {
     bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);

@@ -29,6 +29,10 @@ struct gb_route_out {
 enum gb_why gb_route(const struct gb_problem *p, const struct gb_route_in *in,
                      struct gb_route_out *out);
 
+/* A matrix of one column may have any leading dimension, near 2^63 too; with its rows' count
+ * in its place no product of sizes overflows further on. */
+void gb_route_tighten(struct gb_problem *p);
+
 /* Does C share an element with A or B? Elements, not address ranges: the blocks of one array
  * that an LU factorisation updates interleave without sharing any. */
 bool gb_route_overlap(const struct gb_problem *p);
