@@ -76,7 +76,7 @@ def main():
         ("variances", s / s[0]),
         ("components", lead),
         ("scores", scores[:, :8] / np.abs(scores[:, :8]).max()),
-        ("similarities", similar),
+        ("similarities", similar[::16]),
     ):
         np.save(os.path.join(args.outdir, name), value)
 
