@@ -302,7 +302,7 @@ static void traffic(void)
     product_plan(&x, 128, 48, 64, 1);
     x.plan.p.beta.re = 1;
     gb_exec(engine, &x.plan, &stats);
-    is_int((long long)(least_up(&x.p) + c_bytes), (long long)stats.bytes_up,
+    is_int((long long)least_up(&x.p) + (long long)c_bytes, (long long)stats.bytes_up,
            "C is sent once when beta is not 0");
     product_drop(&x);
 }
