@@ -49,7 +49,8 @@ struct words {
     const struct gb_device_ops *ops;
     const char *file, *init, *open, *enter, *leave, *allocs, *streams, *waits, *frees;
     const char *flat, *rows, *one_by_one, *module, *launch;
-    const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record, *push;
+    const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
+        *push;
     int no_image[4], not_ready, out_of_memory, broken;
     const char *arch;
 };
@@ -310,10 +311,11 @@ static void test_kernels(const struct words *w, struct rig *r)
     fake_fail(w->alloc_name, w->out_of_memory);
     is_int(GB_E_NOMEM, w->ops->mem_alloc(r->dev, 100, &memory), "%s: out of memory",
            w->ops->name);
-    is_int(7, (long long)memory, "%s: outputs are written on success only", w->ops->name);
-    fake_fail(w->host_alloc_name, w->out_of_memory);
-    is_int(GB_E_NOMEM, w->ops->host_alloc(r->dev, 100, &pinned), "%s: nor pinned memory",
+    is_int(7, (long long)memory, "%s: outputs are written on success only",
            w->ops->name);
+    fake_fail(w->host_alloc_name, w->out_of_memory);
+    is_int(GB_E_NOMEM, w->ops->host_alloc(r->dev, 100, &pinned),
+           "%s: nor pinned memory", w->ops->name);
     ok(pinned == &memory, "%s: nothing written either", w->ops->name);
     fake_calls();
     is_int(GB_SUCCESS, w->ops->launch(r->dev, r->s, r->f, 1, 1, 0, "", 0),

@@ -83,9 +83,10 @@ static void test_bytes(void)
     ok(gb_parse_bytes("3K", &x) && x == 3072, "K");
     ok(gb_parse_bytes("2g", &x) && x == INT64_C(2) << 30, "g");
     x = -5;
-    ok(!gb_parse_bytes("", &x) && !gb_parse_bytes("M", &x) && !gb_parse_bytes("1Q", &x) &&
-           !gb_parse_bytes("1MB", &x) && !gb_parse_bytes("-1", &x) &&
-           !gb_parse_bytes("99999999999999999999", &x) && !gb_parse_bytes("9999999999G", &x),
+    ok(!gb_parse_bytes("", &x) && !gb_parse_bytes("M", &x) &&
+           !gb_parse_bytes("1Q", &x) && !gb_parse_bytes("1MB", &x) &&
+           !gb_parse_bytes("-1", &x) && !gb_parse_bytes("99999999999999999999", &x) &&
+           !gb_parse_bytes("9999999999G", &x),
        "what is no size is refused");
     is_int(-5, x, "and leaves the output alone");
 }
@@ -93,20 +94,31 @@ static void test_bytes(void)
 int main(void)
 {
     const char *const none[] = {NULL};
-    const char *const env[] = {"GEMMBLAS_MEM_LIMIT", "64M", "GEMMBLAS_SERIALIZE_CPU", "1",
-                               "GEMMBLAS_SEED", "7", "GEMMBLAS_ROUTE",
-                               "auto,dgemm=gpu,zgemm=cpu", "GEMMBLAS_DISABLE", "cgemm, hgemm",
+    const char *const env[] = {"GEMMBLAS_MEM_LIMIT",
+                               "64M",
+                               "GEMMBLAS_SERIALIZE_CPU",
+                               "1",
+                               "GEMMBLAS_SEED",
+                               "7",
+                               "GEMMBLAS_ROUTE",
+                               "auto,dgemm=gpu,zgemm=cpu",
+                               "GEMMBLAS_DISABLE",
+                               "cgemm, hgemm",
                                NULL};
-    const char *const wrong[] = {"GEMMBLAS_ROUTE", "gpuu", "GEMMBLAS_SERIALIZE_CPU", "yes",
+    const char *const wrong[] = {"GEMMBLAS_ROUTE", "gpuu", "GEMMBLAS_SERIALIZE_CPU",
+                                 "yes", NULL};
+    const char *const typo[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_WHATEVER_IT_IS", "1",
+                                NULL};
+    const char *const quiet[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_LOG", "error",
                                  NULL};
-    const char *const typo[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_WHATEVER_IT_IS", "1", NULL};
-    const char *const quiet[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_LOG", "error", NULL};
     char path[] = "/tmp/gemmblas-knobs-XXXXXX";
     int fd = mkstemp(path);
-    const char text[] = "# a comment\n\n  route = cpu \nmem_limit=2K\nseed = 1\nnonsense\n"
-                        "rout = gpu\n";
+    const char text[] =
+        "# a comment\n\n  route = cpu \nmem_limit=2K\nseed = 1\nnonsense\n"
+        "rout = gpu\n";
     const char *const file[] = {"GEMMBLAS_CONFIG", path, "GEMMBLAS_SEED", "9", NULL};
-    const char *const missing[] = {"GEMMBLAS_CONFIG", "/nonexistent/gemmblas.conf", NULL};
+    const char *const missing[] = {"GEMMBLAS_CONFIG", "/nonexistent/gemmblas.conf",
+                                   NULL};
 
     plan_lazy();
     test_bytes();
@@ -114,7 +126,8 @@ int main(void)
     is_string("", heard, "silently");
     is_int(0, in_child(scene_env, env), "environment");
     is_string("", heard, "silently");
-    is_int(0, in_child(scene_defaults, wrong), "values that do not parse leave the default");
+    is_int(0, in_child(scene_defaults, wrong),
+           "values that do not parse leave the default");
     ok(strstr(heard, "GEMMBLAS_ROUTE in the environment is \"gpuu\"") &&
            strstr(heard, "GEMMBLAS_SERIALIZE_CPU"),
        "and are named");
@@ -131,8 +144,10 @@ int main(void)
     ok(strstr(heard, "line 6") && strstr(heard, "did you mean GEMMBLAS_ROUTE?"),
        "what the file says wrong is named");
     chmod(path, 0666);
-    is_int(0, in_child(scene_defaults, (const char *const[]){"GEMMBLAS_CONFIG", path, NULL}),
-           "a file that all may write is not obeyed");
+    is_int(
+        0,
+        in_child(scene_defaults, (const char *const[]){"GEMMBLAS_CONFIG", path, NULL}),
+        "a file that all may write is not obeyed");
     ok(strstr(heard, "writable by all") != NULL, "and said so");
     unlink(path);
     is_int(0, in_child(scene_defaults, missing), "a missing file changes nothing");

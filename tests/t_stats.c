@@ -13,27 +13,39 @@ static const struct gb_call call = {.symbol = "scipy_cblas_dgemm64_"};
 
 static struct gb_problem problem(void)
 {
-    return (struct gb_problem){.op = GB_GEMM, .type = GB_F64, .type_c = GB_F64,
-                               .transa = GB_T, .m = 3, .n = 4, .k = 5, .alpha = {.re = 1},
-                               .lda = 5, .ldb = 5, .ldc = 3};
+    return (struct gb_problem){.op = GB_GEMM,
+                               .type = GB_F64,
+                               .type_c = GB_F64,
+                               .transa = GB_T,
+                               .m = 3,
+                               .n = 4,
+                               .k = 5,
+                               .alpha = {.re = 1},
+                               .lda = 5,
+                               .ldb = 5,
+                               .ldc = 3};
 }
 
 static void test_line(void)
 {
     struct gb_problem p = problem();
-    struct gb_record record = {.kernel = "gemm_x", .splits = 2, .panels = 1, .bytes_up = 64};
+    struct gb_record record = {
+        .kernel = "gemm_x", .splits = 2, .panels = 1, .bytes_up = 64};
     char line[640], tight[40];
 
     gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_OK, &record);
-    ok(strstr(line, "routine=scipy_cblas_dgemm64_ name=dgemm transa=T transb=N m=3 n=4 k=5 ") &&
+    ok(strstr(
+           line,
+           "routine=scipy_cblas_dgemm64_ name=dgemm transa=T transb=N m=3 n=4 k=5 ") &&
            strstr(line, " route=gpu why=ok kernel=gemm_x splits=2 panels=1 up=64 "),
        "a call on the device");
     gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_SMALL, &record);
-    ok(strstr(line, " route=cpu why=small\n") && !strstr(line, "kernel="), "and on the CPU");
+    ok(strstr(line, " route=cpu why=small\n") && !strstr(line, "kernel="),
+       "and on the CPU");
     gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_LOST, &record);
     ok(strstr(line, " route=gpu why=lost kernel=gemm_x") != NULL, "and half way");
-    is_int((long long)strlen(line), gb_trace_line(line, sizeof line, &p, "dgemm", &call,
-                                                  GB_WHY_LOST, &record),
+    is_int((long long)strlen(line),
+           gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_LOST, &record),
            "its length");
     gb_trace_line(tight, sizeof tight, &p, "dgemm", &call, GB_OK, &record);
     ok(strlen(tight) < sizeof tight && tight[strlen(tight) - 1] == '\n',
@@ -80,7 +92,8 @@ static void test_table(void)
     unlink(path);
     ok(strstr(text, "dgemm      gpu   ok                    2") != NULL,
        "two calls in one row of the table at exit");
-    ok(strstr(text, "2.000        0.000      0.500") != NULL, "with their bytes and seconds");
+    ok(strstr(text, "2.000        0.000      0.500") != NULL,
+       "with their bytes and seconds");
     ok(strstr(text, "sgemm      cpu   badarg                1        0.000") != NULL,
        "the sizes of an illegal call count for nothing");
 }
