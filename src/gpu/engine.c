@@ -41,7 +41,7 @@ static void init_locks(struct gb_engine *engine)
     pthread_condattr_destroy(&attr);
 }
 
-/* The first lane, with enough slots that the first call finds them. */
+/* The first lane of a device, with enough slots that the first call finds them. */
 static enum gb_status first_lane(struct gb_engine *engine)
 {
     struct gb_guest guest;
@@ -56,8 +56,10 @@ static enum gb_status first_lane(struct gb_engine *engine)
                           FIRST_BLOCKS / 2, 1);
         if (s == GB_E_NOMEM)
             s = GB_SUCCESS; /* the call that needs them decides */
+        pthread_mutex_lock(&engine->lock);
         engine->lanes = 1;
         engine->idle = lane;
+        pthread_mutex_unlock(&engine->lock);
     }
     engine->dev->ops->leave(engine->dev, &guest);
     return s;
@@ -66,6 +68,7 @@ static enum gb_status first_lane(struct gb_engine *engine)
 enum gb_status gb_engine_open(struct gb_device_ref ref, struct gb_engine **engine)
 {
     struct gb_engine *e = calloc(1, sizeof *e);
+    struct gb_device *dev;
     struct gb_hold hold;
     enum gb_status s;
 
@@ -74,15 +77,16 @@ enum gb_status gb_engine_open(struct gb_device_ref ref, struct gb_engine **engin
     gb_hold_begin(&hold);
     e->pid = getpid();
     e->rows = calloc((size_t)gb_kernel_count, sizeof *e->rows);
-    s = e->rows ? ref.ops->open(ref.ordinal, &e->dev) : GB_E_NOMEM;
+    s = e->rows ? ref.ops->open(ref.ordinal, &dev) : GB_E_NOMEM;
     if (s != GB_SUCCESS) {
         free(e->rows);
         free(e);
         goto end_hold;
     }
+    e->dev = dev;
     init_locks(e);
-    gb_pool_init(&e->pool, e->dev, (size_t)gb_knobs()->mem_limit);
-    gb_stage_init(&e->stage, e->dev->info.numa_node);
+    gb_pool_init(&e->pool, dev, (size_t)gb_knobs()->mem_limit);
+    gb_stage_init(&e->stage, dev->info.numa_node);
     s = first_lane(e);
     if (s == GB_SUCCESS)
         *engine = e;
@@ -93,6 +97,31 @@ end_hold:
     return s;
 }
 
+/* Everything that hangs on the device but the pool's table; no lane is in use. */
+static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
+{
+    struct gb_lane *lane;
+
+    pthread_mutex_lock(&engine->lock);
+    lane = engine->idle;
+    engine->idle = NULL;
+    engine->lanes = 0;
+    pthread_mutex_unlock(&engine->lock);
+    while (lane) {
+        struct gb_lane *next = lane->link;
+
+        gb_lane_drop(dev, lane);
+        lane = next;
+    }
+    gb_pool_trim(&engine->pool);
+    pthread_mutex_lock(&engine->module_lock);
+    for (int i = 0; i < engine->n_modules; i++)
+        dev->ops->module_unload(dev, engine->modules[i].module);
+    engine->n_modules = 0;
+    memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
+    pthread_mutex_unlock(&engine->module_lock);
+}
+
 void gb_engine_close(struct gb_engine *engine)
 {
     struct gb_device *dev = engine->dev;
@@ -100,24 +129,19 @@ void gb_engine_close(struct gb_engine *engine)
     struct gb_hold hold;
     bool entered;
 
-    if (engine->pid != getpid())
+    if (gb_engine_foreign(engine))
         return; /* threads and device belong to the parent */
     gb_hold_begin(&hold);
     gb_stage_drop(&engine->stage);
     /* a lost device cannot be entered, but releasing what it had stays legal */
     entered = dev->ops->enter(dev, &guest) == GB_SUCCESS;
-    while (engine->idle) {
-        struct gb_lane *lane = engine->idle;
-
-        engine->idle = lane->link;
-        gb_lane_drop(dev, lane);
-    }
+    drop_parts(engine, dev);
     gb_pool_drop(&engine->pool);
-    for (int i = 0; i < engine->n_modules; i++)
-        dev->ops->module_unload(dev, engine->modules[i].module);
     if (entered)
         dev->ops->leave(dev, &guest);
     dev->ops->close(dev);
+    if (engine->retired)
+        engine->retired->ops->close(engine->retired);
     pthread_cond_destroy(&engine->lane_back);
     pthread_mutex_destroy(&engine->module_lock);
     pthread_mutex_destroy(&engine->lock);
@@ -136,6 +160,19 @@ bool gb_engine_lost(struct gb_engine *engine)
     return atomic_load(&engine->lost);
 }
 
+bool gb_engine_foreign(const struct gb_engine *engine)
+{
+    return engine->pid != getpid();
+}
+
+void gb_engine_fail(struct gb_engine *engine, const struct gb_device *dev)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (engine->dev == dev) /* not one that has been replaced meanwhile */
+        atomic_store(&engine->lost, true);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 /* ---- memory --------------------------------------------------------------------------- */
 
 /* Free device memory as the driver sees it, asked anew when the last answer is old. */
@@ -145,6 +182,7 @@ static size_t free_memory(struct gb_engine *engine, size_t held)
     int64_t now = milliseconds();
     struct gb_guest guest;
     size_t free_bytes, total;
+    enum gb_status s;
     bool stale;
 
     pthread_mutex_lock(&engine->lock);
@@ -153,11 +191,15 @@ static size_t free_memory(struct gb_engine *engine, size_t held)
     pthread_mutex_unlock(&engine->lock);
     if (!stale)
         return free_bytes > held ? free_bytes - held : 0;
-    if (dev->ops->enter(dev, &guest) != GB_SUCCESS)
+    s = dev->ops->enter(dev, &guest);
+    if (s == GB_SUCCESS) {
+        s = dev->ops->mem_info(dev, &free_bytes, &total);
+        dev->ops->leave(dev, &guest);
+    }
+    if (s == GB_E_DEVICE)
+        gb_engine_fail(engine, dev);
+    if (s != GB_SUCCESS)
         return 0;
-    if (dev->ops->mem_info(dev, &free_bytes, &total) != GB_SUCCESS)
-        free_bytes = 0;
-    dev->ops->leave(dev, &guest);
     pthread_mutex_lock(&engine->lock);
     engine->asked_ms = now;
     engine->free_then = free_bytes;
@@ -169,10 +211,11 @@ static size_t free_memory(struct gb_engine *engine, size_t held)
 size_t gb_engine_budget(struct gb_engine *engine)
 {
     struct gb_pool_level level;
-    size_t reserve = engine->dev->info.mem_total / 20, budget;
+    struct gb_device *dev = engine->dev;
+    size_t reserve = dev->info.mem_total / 20, budget;
     struct gb_hold hold;
 
-    if (gb_engine_lost(engine) || engine->pid != getpid())
+    if (gb_engine_foreign(engine) || gb_engine_lost(engine))
         return 0;
     if (reserve > RESERVE)
         reserve = RESERVE;
@@ -194,16 +237,20 @@ size_t gb_engine_budget(struct gb_engine *engine)
 
 static enum gb_status make_lane(struct gb_engine *engine, struct gb_lane **lane)
 {
+    struct gb_device *dev = engine->dev;
     struct gb_guest guest;
-    enum gb_status s = engine->dev->ops->enter(engine->dev, &guest);
+    enum gb_status s = dev->ops->enter(dev, &guest);
 
     if (s == GB_SUCCESS) {
-        s = gb_lane_make(engine->dev, lane);
-        engine->dev->ops->leave(engine->dev, &guest);
+        s = gb_lane_make(dev, lane);
+        dev->ops->leave(dev, &guest);
     }
+    if (s == GB_E_DEVICE)
+        gb_engine_fail(engine, dev);
     return s;
 }
 
+/* The lock is held. */
 static void wait_for_lane(struct gb_engine *engine)
 {
     struct timespec until;
@@ -215,6 +262,20 @@ static void wait_for_lane(struct gb_engine *engine)
     pthread_cond_timedwait(&engine->lane_back, &engine->lock, &until);
 }
 
+/* The lock is held, and given up while the caller's signals are let through. False in a child
+ * that a handler forked then: the lock, which another thread may have held, is not taken. */
+static bool let_signals_through(struct gb_engine *engine, struct gb_hold *hold)
+{
+    if (!gb_hold_wanted(hold))
+        return true;
+    pthread_mutex_unlock(&engine->lock);
+    gb_hold_pause(hold);
+    if (gb_engine_foreign(engine))
+        return false;
+    pthread_mutex_lock(&engine->lock);
+    return true;
+}
+
 enum gb_status gb_engine_lane(struct gb_engine *engine, struct gb_hold *hold,
                               struct gb_lane **lane)
 {
@@ -222,19 +283,26 @@ enum gb_status gb_engine_lane(struct gb_engine *engine, struct gb_hold *hold,
 
     pthread_mutex_lock(&engine->lock);
     for (;;) {
+        if (gb_engine_lost(engine)) {
+            pthread_mutex_unlock(&engine->lock);
+            return GB_E_DEVICE;
+        }
         if (engine->idle) {
             *lane = engine->idle;
             engine->idle = (*lane)->link;
+            engine->in_use++;
             pthread_mutex_unlock(&engine->lock);
             return GB_SUCCESS;
         }
         if (engine->lanes < GB_LANES) {
             engine->lanes++;
+            engine->in_use++;
             pthread_mutex_unlock(&engine->lock);
             s = make_lane(engine, lane);
             if (s == GB_SUCCESS)
                 return s;
             pthread_mutex_lock(&engine->lock);
+            engine->in_use--;
             if (--engine->lanes == 0 || s != GB_E_NOMEM) {
                 pthread_mutex_unlock(&engine->lock);
                 return s;
@@ -242,11 +310,8 @@ enum gb_status gb_engine_lane(struct gb_engine *engine, struct gb_hold *hold,
         }
         if (!engine->idle)
             wait_for_lane(engine);
-        if (gb_hold_wanted(hold)) {
-            pthread_mutex_unlock(&engine->lock);
-            gb_hold_pause(hold);
-            pthread_mutex_lock(&engine->lock);
-        }
+        if (!let_signals_through(engine, hold))
+            return GB_E_ABSENT;
     }
 }
 
@@ -255,7 +320,12 @@ void gb_engine_lane_back(struct gb_engine *engine, struct gb_lane *lane)
     pthread_mutex_lock(&engine->lock);
     lane->link = engine->idle;
     engine->idle = lane;
-    pthread_cond_signal(&engine->lane_back);
+    engine->in_use--;
+    /* Of a lost device nobody wants a lane, but all of them want to know. */
+    if (gb_engine_lost(engine))
+        pthread_cond_broadcast(&engine->lane_back);
+    else
+        pthread_cond_signal(&engine->lane_back);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -267,6 +337,76 @@ int gb_engine_lanes(struct gb_engine *engine)
     lanes = engine->lanes;
     pthread_mutex_unlock(&engine->lock);
     return lanes;
+}
+
+/* ---- reopening ------------------------------------------------------------------------ */
+
+/* Wait until the engine is good again, or beyond help, or ours to reopen (*mine). */
+static enum gb_status claim_reopening(struct gb_engine *engine, struct gb_hold *hold,
+                                      bool *mine)
+{
+    enum gb_status s = GB_SUCCESS;
+
+    *mine = false;
+    pthread_mutex_lock(&engine->lock);
+    while (gb_engine_lost(engine)) {
+        if (engine->reopened == GB_REOPEN_ONCE) {
+            s = GB_E_DEVICE;
+            break;
+        }
+        if (engine->reopened == GB_REOPEN_NEVER && engine->in_use == 0) {
+            engine->reopened = GB_REOPEN_NOW;
+            *mine = true;
+            break;
+        }
+        wait_for_lane(engine);
+        if (!let_signals_through(engine, hold))
+            return GB_E_ABSENT;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return s;
+}
+
+/* The engine is lost, no lane is in use and none will be. */
+static enum gb_status replace_device(struct gb_engine *engine)
+{
+    struct gb_device *old = engine->dev, *dev;
+    enum gb_status s;
+
+    drop_parts(engine, old);
+    s = old->ops->open(old->info.ordinal, &dev);
+    if (s != GB_SUCCESS)
+        return s;
+    pthread_mutex_lock(&engine->pool.lock);
+    engine->pool.dev = dev;
+    pthread_mutex_unlock(&engine->pool.lock);
+    engine->retired = old;
+    engine->dev = dev;
+    return first_lane(engine);
+}
+
+enum gb_status gb_engine_reopen(struct gb_engine *engine)
+{
+    struct gb_hold hold;
+    enum gb_status s;
+    bool mine;
+
+    if (gb_engine_foreign(engine))
+        return GB_E_ABSENT;
+    gb_hold_begin(&hold);
+    s = claim_reopening(engine, &hold, &mine);
+    if (mine) {
+        s = replace_device(engine);
+        gb_info("reopening the device: %s", gb_status_text(s));
+        pthread_mutex_lock(&engine->lock);
+        engine->asked_ms = 0; /* free memory is to be asked anew */
+        engine->reopened = GB_REOPEN_ONCE;
+        atomic_store(&engine->lost, s != GB_SUCCESS);
+        pthread_cond_broadcast(&engine->lane_back);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    gb_hold_end(&hold);
+    return s;
 }
 
 /* ---- functions ------------------------------------------------------------------------ */

@@ -23,16 +23,20 @@ struct gb_row {
 };
 
 struct gb_engine {
-    struct gb_device *dev;
-    pid_t pid; /* no other process may touch the device */
-    atomic_bool lost;
+    /* Changes once at most, and only while no lane is in use. */
+    _Atomic(struct gb_device *) dev;
+    struct gb_device *retired; /* what it was before; others may still look at it */
+    pid_t pid;                 /* no other process may touch the device */
+    atomic_bool lost;          /* set and cleared under the lock */
     struct gb_pool pool;
     struct gb_stage stage;
 
     pthread_mutex_t lock; /* what follows, as far as module_lock */
     pthread_cond_t lane_back;
     struct gb_lane *idle;
-    int lanes; /* made or being made */
+    int lanes;  /* made or being made */
+    int in_use; /* of these */
+    enum { GB_REOPEN_NEVER, GB_REOPEN_NOW, GB_REOPEN_ONCE } reopened;
     /* What the driver said last about free memory, and what we held then. */
     int64_t asked_ms;
     size_t free_then, held_then;
@@ -46,9 +50,17 @@ struct gb_engine {
     struct gb_row *rows; /* one per row of gb_kernels */
 };
 
-/* An idle lane, or a new one, or the first that comes back; NULL and GB_E_DEVICE or
- * GB_E_NOMEM if none can be made and there is none to wait for. Waiting lets the caller's
- * signals through: the device must not be entered, and nothing may be held. */
+/* Is this a child of the engine's process? Threads that held our locks when it was forked do
+ * not exist in it: nothing of the engine may be locked, waited for or given back there. */
+bool gb_engine_foreign(const struct gb_engine *engine);
+
+/* An operation of dev answered GB_E_DEVICE. */
+void gb_engine_fail(struct gb_engine *engine, const struct gb_device *dev);
+
+/* An idle lane, or a new one, or the first that comes back; GB_E_DEVICE or GB_E_NOMEM if none
+ * can be made and there is none to wait for; GB_E_ABSENT in a child that a handler forked
+ * meanwhile. Waiting lets the caller's signals through: the device must not be entered, and
+ * nothing may be held. */
 enum gb_status gb_engine_lane(struct gb_engine *engine, struct gb_hold *hold,
                               struct gb_lane **lane);
 void gb_engine_lane_back(struct gb_engine *engine, struct gb_lane *lane);

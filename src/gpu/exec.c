@@ -15,7 +15,6 @@
 #include <assert.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "engine.h"
 #include "gemm_args.h"
@@ -54,6 +53,7 @@ struct run {
     int64_t steps_k;      /* ranges of k per panel */
     int n_a, n_b, n_c;    /* buffers in use */
     int64_t first, limit; /* panels of this run */
+    int64_t skip;         /* pieces of the first that are final already */
     size_t up_bytes;      /* most of one upload piece */
     bool by_hand;         /* too little to wake a thread for */
 
@@ -913,6 +913,23 @@ static enum gb_status look_at_operands(struct run *r)
     return GB_SUCCESS;
 }
 
+/* The first panel that is not final, and how many of its pieces are. */
+static int64_t panel_at(const struct gb_plan *plan, int64_t done, int64_t *skip)
+{
+    int64_t panel = 0, panels = gb_plan_panels(plan);
+
+    for (; panel < panels; panel++) {
+        int64_t pieces = gb_rect_pieces(gb_plan_panel(plan, panel), plan->piece_rows,
+                                        plan->piece_cols);
+
+        if (done < pieces)
+            break;
+        done -= pieces;
+    }
+    *skip = done;
+    return panel;
+}
+
 /* Panels *panel, *panel + 1, ... until C is final or the caller's signals ask for a pause. */
 static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
                                  int64_t *panel)
@@ -921,6 +938,7 @@ static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
 
     r->steps_k = gb_max(1, gb_ceil_div(r->plan->p.k, r->plan->panel_k));
     r->first = r->fetch_panel = r->final_panel = *panel;
+    r->fetch_piece = r->skip;
     r->limit = gb_plan_panels(r->plan);
     s = look_at_operands(r);
     if (s == GB_SUCCESS)
@@ -943,57 +961,72 @@ static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
 }
 
 static enum gb_status run_lane(struct gb_engine *engine, const struct gb_plan *plan,
-                               struct gb_hold *hold, int64_t *panel,
+                               struct gb_hold *hold, int64_t skip, int64_t *panel,
                                struct gb_exec_stats *stats)
 {
-    struct gb_device *dev = engine->dev;
-    struct run r = {.engine = engine, .plan = plan, .stats = stats};
+    struct run r = {.engine = engine, .plan = plan, .stats = stats, .skip = skip};
+    struct gb_device *dev;
     struct gb_guest guest;
     enum gb_status s = gb_engine_lane(engine, hold, &r.lane);
 
+    if (s != GB_SUCCESS)
+        return s;
+    dev = engine->dev; /* it stays while we have a lane */
+    s = dev->ops->enter(dev, &guest);
     if (s == GB_SUCCESS) {
-        s = dev->ops->enter(dev, &guest);
-        if (s == GB_SUCCESS) {
-            s = run_panels(&r, hold, panel);
-            dev->ops->leave(dev, &guest);
-        }
-        gb_engine_lane_back(engine, r.lane);
+        s = run_panels(&r, hold, panel);
+        dev->ops->leave(dev, &guest);
     }
     if (s == GB_E_DEVICE)
-        atomic_store(&engine->lost, true);
+        gb_engine_fail(engine, dev);
+    gb_engine_lane_back(engine, r.lane);
     return s;
 }
 
-static enum gb_why why_of(enum gb_status s, const struct gb_exec_stats *stats)
+static enum gb_why why_of(enum gb_status s, bool child, int64_t done)
 {
     if (s == GB_SUCCESS)
         return GB_OK;
-    if (s == GB_E_DEVICE || stats->done > 0)
+    if (s == GB_E_DEVICE)
         return GB_WHY_LOST;
+    if (done > 0)
+        return GB_WHY_PART;
+    if (child)
+        return GB_WHY_FORKED;
     return s == GB_E_NOMEM ? GB_WHY_OOM : GB_WHY_UNSUPPORTED;
+}
+
+enum gb_why gb_exec_from(struct gb_engine *engine, const struct gb_plan *plan,
+                         struct gb_exec_stats *stats)
+{
+    int64_t panels = gb_plan_panels(plan), skip, panel;
+    struct gb_hold hold;
+    enum gb_status s = GB_SUCCESS;
+
+    if (gb_engine_foreign(engine))
+        return why_of(GB_E_ABSENT, true, stats->done);
+    if (gb_engine_lost(engine))
+        return GB_WHY_LOST;
+    if (plan->p.uplo != GB_FULL || plan->p.m < 1 || plan->p.n < 1 || plan->p.k < 1)
+        return GB_WHY_UNSUPPORTED;
+    panel = panel_at(plan, stats->done, &skip);
+    gb_hold_begin(&hold);
+    while (panel < panels && s == GB_SUCCESS) {
+        s = run_lane(engine, plan, &hold, skip, &panel, stats);
+        skip = 0;
+        if (s == GB_SUCCESS && panel < panels) {
+            gb_hold_pause(&hold); /* a handler may leave for good, or fork */
+            if (gb_engine_foreign(engine))
+                s = GB_E_ABSENT;
+        }
+    }
+    gb_hold_end(&hold);
+    return why_of(s, gb_engine_foreign(engine), stats->done);
 }
 
 enum gb_why gb_exec(struct gb_engine *engine, const struct gb_plan *plan,
                     struct gb_exec_stats *stats)
 {
-    int64_t panel = 0, panels = gb_plan_panels(plan);
-    struct gb_hold hold;
-    enum gb_status s = GB_SUCCESS;
-
     *stats = (struct gb_exec_stats){.done = 0};
-    if (engine->pid != getpid())
-        return GB_WHY_FORKED;
-    if (gb_engine_lost(engine))
-        return GB_WHY_LOST;
-    if (plan->p.uplo != GB_FULL || plan->p.m < 1 || plan->p.n < 1 || plan->p.k < 1)
-        return GB_WHY_UNSUPPORTED;
-    gb_hold_begin(&hold);
-    while (panel < panels && s == GB_SUCCESS) {
-        if (panel > 0)
-            gb_hold_pause(
-                &hold); /* a handler may leave for good: nothing is held here */
-        s = run_lane(engine, plan, &hold, &panel, stats);
-    }
-    gb_hold_end(&hold);
-    return why_of(s, stats);
+    return gb_exec_from(engine, plan, stats);
 }
