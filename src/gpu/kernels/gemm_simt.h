@@ -211,10 +211,21 @@ struct SimtTile {
                   "static memory");
 };
 
+/* What a block does in one turn. */
+struct SimtWork {
+    int64_t turn;
+    gb_tile tile;
+    gb_split_range range;
+    bool any; /* false: there is no such turn */
+};
+
+/* The work lies in shared memory, so that it need not be held in registers from the beginning
+ * of the main loop to its end; that of the next turn beside it, so that one barrier will do. */
 template <class Tile>
 struct alignas(16) SimtShared {
     typename Tile::Acc a[2][Tile::K * Tile::PITCH_M];
     typename Tile::Acc b[2][Tile::K * Tile::PITCH_N];
+    SimtWork work[2];
 };
 
 /* ---- loading ---- */
@@ -488,12 +499,14 @@ struct SimtOutput {
     typedef SimtMath<T> Math;
 
     const gb_gemm_args &g;
+    const gb_tile &tile;
     int64_t i, j;   /* this thread's first element in C */
     int rows, cols; /* that exist from there on */
     int above;  /* of the first element over the diagonal, clamped to what matters */
     bool whole; /* no element of the tile lies in the other triangle */
 
-    GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile) : g(args)
+    GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile_)
+        : g(args), tile(tile_)
     {
         const int row =
             gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
@@ -545,12 +558,21 @@ struct SimtOutput {
         return s;
     }
 
-    /* flip: the sums are held conjugated */
-    GB_DEVICE void start(SimtSums<Tile> &sums, const T *partial, bool flip) const
+    /* The sums of this split. */
+    GB_DEVICE T *partial() const
     {
+        return reinterpret_cast<T *>(g.partial) +
+               (tile.batch * g.splits + g.split0 + tile.split) * g.m * g.n;
+    }
+
+    /* flip: the sums are held conjugated */
+    GB_DEVICE void start(SimtSums<Tile> &sums, bool flip) const
+    {
+        const T *base = partial();
+
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
-            const T *at = partial + i + (j + col(c)) * g.m;
+            const T *at = base + i + (j + col(c)) * g.m;
             const Span s = span(c);
 
             GB_UNROLL
@@ -560,11 +582,13 @@ struct SimtOutput {
         }
     }
 
-    GB_DEVICE void keep(const SimtSums<Tile> &sums, T *partial, bool flip) const
+    GB_DEVICE void keep(const SimtSums<Tile> &sums, bool flip) const
     {
+        T *base = partial();
+
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
-            T *at = partial + i + (j + col(c)) * g.m;
+            T *at = base + i + (j + col(c)) * g.m;
             const Span s = span(c);
 
             GB_UNROLL
@@ -574,16 +598,18 @@ struct SimtOutput {
         }
     }
 
-    GB_DEVICE void finish(const SimtSums<Tile> &sums, Out *base, bool flip) const
+    GB_DEVICE void finish(const SimtSums<Tile> &sums, bool flip) const
     {
         constexpr int V = Tile::V;
+        Out *base = reinterpret_cast<Out *>(g.c) + tile.batch * g.c_batch;
         const bool read = !(g.flags & GB_G_BETA_ZERO);
         const T alpha = Math::scalar(g.alpha);
         const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
-        const bool vec = whole && (reinterpret_cast<uintptr_t>(base) |
-                                   (uintptr_t)g.ldc * sizeof(Out)) %
-                                          (V * sizeof(Out)) ==
-                                      0;
+        const bool vec =
+            V > 1 && whole &&
+            (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
+                    (V * sizeof(Out)) ==
+                0;
 
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
@@ -637,32 +663,26 @@ GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
            0;
 }
 
-/* What a block does in one turn. Out of line: all this is dead during the main loop and must
- * not hold registers there. */
-struct SimtWork {
-    gb_tile tile;
-    gb_split_range range;
-};
-
-GB_NOINLINE bool gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n,
+/* Out of line: one copy of many divisions. */
+GB_NOINLINE void gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n,
                               int64_t turn, SimtWork &work)
 {
     gb_tile_map map;
     int64_t unit = gb_tile_persistent_unit(gb_grid(), gb_block(), turn);
 
+    work.turn = turn;
     gb_tile_map_init(&map, &g, tile_m, tile_n);
-    if (unit >= gb_tile_map_units(&map))
-        return false;
-    gb_tile_map_at(&map, unit, &work.tile);
-    gb_split_range_init(&work.range, &g, g.split0 + work.tile.split);
-    return true;
+    work.any = unit < gb_tile_map_units(&map);
+    if (work.any) {
+        gb_tile_map_at(&map, unit, &work.tile);
+        gb_split_range_init(&work.range, &g, g.split0 + work.tile.split);
+    }
 }
 
 template <class Tile, bool A_ACROSS, bool B_ACROSS>
 GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
 {
     typedef typename Tile::In In;
-    typedef typename Tile::Out Out;
     typedef typename Tile::Acc T;
     typedef SimtShared<Tile> Shared;
     GB_SHARED(Shared, shared);
@@ -674,40 +694,46 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
      * sums are held conjugated */
     const bool conj_a = g.flags & GB_G_CONJ_A, conj_b = g.flags & GB_G_CONJ_B;
     const bool last = g.flags & GB_G_EPILOGUE;
-    /* this thread's corner of the shared tiles */
-    const int row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
-    const int col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
-    SimtWork work;
 
+    if (gb_thread() == 0)
+        shared.work[1].turn = -1;
     GB_NO_UNROLL
-    for (int64_t turn = 0; gb_simt_work(g, Tile::M, Tile::N, turn, work); turn++) {
+    for (int slot = 0;; slot ^= 1) {
+        const SimtWork &work = shared.work[slot];
         SimtLoader<In, T, Tile::M, Tile::K, Tile::THREADS, A_ACROSS> load_a;
         SimtLoader<In, T, Tile::N, Tile::K, Tile::THREADS, B_ACROSS> load_b;
         SimtSums<Tile> sums = {};
-        const gb_tile tile = work.tile;
-        gb_split_range range = work.range;
         int64_t left, skip;
+        int row, col; /* this thread's corner of the shared tiles */
         int now = 0;
-        T *partial = reinterpret_cast<T *>(g.partial) +
-                     (tile.batch * g.splits + g.split0 + tile.split) * g.m * g.n;
 
-        left = range.end - range.begin;
+        if (gb_thread() == 0)
+            gb_simt_work(g, Tile::M, Tile::N, shared.work[slot ^ 1].turn + 1,
+                         shared.work[slot]);
+        gb_sync();
+        if (!work.any)
+            break;
+        row = gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
+        col = gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
+        left = work.range.end - work.range.begin;
         if (last && g.alpha[0] == 0 && g.alpha[1] == 0)
             left = 0;
-        else if (range.carry)
-            SimtOutput<Tile>(g, tile).start(sums, partial, conj_a);
+        else if (work.range.carry)
+            SimtOutput<Tile>(g, work.tile).start(sums, conj_a);
 
         if (left > 0) {
-            skip = range.begin - g.k_begin;
-            load_a.init(reinterpret_cast<const In *>(g.a) + tile.batch * g.a_batch +
-                            (A_ACROSS ? skip + tile.i * Tile::M * stride_a
-                                      : skip * stride_a + tile.i * Tile::M),
-                        g.m - tile.i * Tile::M, stride_a,
+            skip = work.range.begin - g.k_begin;
+            load_a.init(reinterpret_cast<const In *>(g.a) +
+                            work.tile.batch * g.a_batch +
+                            (A_ACROSS ? skip + work.tile.i * Tile::M * stride_a
+                                      : skip * stride_a + work.tile.i * Tile::M),
+                        g.m - work.tile.i * Tile::M, stride_a,
                         whole_a && (!A_ACROSS || skip * sizeof(In) % 16 == 0));
-            load_b.init(reinterpret_cast<const In *>(g.b) + tile.batch * g.b_batch +
-                            (B_ACROSS ? skip + tile.j * Tile::N * stride_b
-                                      : skip * stride_b + tile.j * Tile::N),
-                        g.n - tile.j * Tile::N, stride_b,
+            load_b.init(reinterpret_cast<const In *>(g.b) +
+                            work.tile.batch * g.b_batch +
+                            (B_ACROSS ? skip + work.tile.j * Tile::N * stride_b
+                                      : skip * stride_b + work.tile.j * Tile::N),
+                        g.n - work.tile.j * Tile::N, stride_b,
                         whole_b && (!B_ACROSS || skip * sizeof(In) % 16 == 0));
             load_a.fetch(shared.a[0], left);
             load_b.fetch(shared.b[0], left);
@@ -737,10 +763,9 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
             gb_sync();
         }
         if (last)
-            SimtOutput<Tile>(g, tile).finish(
-                sums, reinterpret_cast<Out *>(g.c) + tile.batch * g.c_batch, conj_a);
+            SimtOutput<Tile>(g, work.tile).finish(sums, conj_a);
         else
-            SimtOutput<Tile>(g, tile).keep(sums, partial, conj_a);
+            SimtOutput<Tile>(g, work.tile).keep(sums, conj_a);
     }
 }
 

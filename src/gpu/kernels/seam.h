@@ -49,9 +49,14 @@
     extern "C" __global__ void __launch_bounds__(threads, blocks)                      \
         symbol(const __grid_constant__ struct gb_gemm_args args)
 
+/* Read anew each time: what follows from it is cheap to compute again, and must not hold
+ * registers from the top of a kernel to its end. */
 GB_INLINE int gb_thread()
 {
-    return (int)threadIdx.x;
+    int x;
+
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
 }
 
 GB_INLINE int64_t gb_block()

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The device images hold what the tables promise: for every configured architecture each row
+# of kernels.def in four layouts and its family's reduction; no local memory (a kernel has no
+# stack frame of its own, so any frame is a spill); and main loops of the size that the tile
+# implies. A step of the main loop lies between two barriers.
+# shellcheck source=tests/testlib.sh
+. "$(dirname "$0")/testlib.sh"
+
+images=$top_builddir/src/gpu/kernels
+built=("$images"/*.fatbin)
+[ -e "${built[0]}" ] || skip_all 'no CUDA compiler was found, so there are no images'
+
+nvcc=$(sed -n 's/^NVCC = *//p' "$top_builddir/Makefile")
+for dir in ${PATH//:/ } ${CUDA_HOME:+"$CUDA_HOME/bin"} "${nvcc%/*}" \
+    "${GB_NUMPY_PYTHON:+${GB_NUMPY_PYTHON%/bin/*}}"/lib/python3*/site-packages/nvidia/cu13/bin \
+    "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)"/nvidia/cu13/bin; do
+    [ -z "${cuobjdump:-}" ] && [ -x "$dir/cuobjdump" ] && cuobjdump=$dir/cuobjdump
+    [ -z "${nvdisasm:-}" ] && [ -x "$dir/nvdisasm" ] && nvdisasm=$dir/nvdisasm
+done
+[ -n "${cuobjdump:-}" ] ||
+    skip_all 'no cuobjdump: pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm'
+[ -z "${nvdisasm:-}" ] || PATH=${nvdisasm%/*}:$PATH # cuobjdump starts it
+
+gencode=$(sed -n 's/^GB_GENCODE = *//p' "$top_builddir/Makefile")
+mapfile -t archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode" | sed 's/code=//')
+ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode" | sed 's/code=compute/sm/')
+[ ${#archs[@]} -gt 0 ] || bail 'no architecture in the makefile'
+scratch
+
+# Rows: name family type type_c type_acc tile_m tile_n tile_k threads
+sed -n 's/^KERNEL(\(.*\))$/\1/p' "$top_srcdir/src/gpu/kernels.def" | tr -d ' ' |
+    awk -F, '{ print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13 }' >"$tap_dir/rows"
+[ -s "$tap_dir/rows" ] || bail 'no rows in kernels.def'
+
+# For each kernel: its largest number of multiply-adds between two barriers, and the 128-bit
+# loads from shared memory of the same stretch.
+steps()
+{
+    awk '
+        function close_step() { if (fma > best[name]) { best[name] = fma; lds[name] = loads } }
+        /Function :/ { close_step(); name = $3; fma = loads = 0 }
+        /BAR\.SYNC/ { close_step(); fma = loads = 0 }
+        / [FD]FMA/ { fma++ }
+        / LDS\.[A-Z0-9.]*128/ { loads++ }
+        END { close_step(); for (n in best) print n, best[n], lds[n] }'
+}
+
+cut -d' ' -f2 "$tap_dir/rows" | sort -u >"$tap_dir/families"
+while read -r family; do
+    image=$images/$family.fatbin
+    [ -f "$image" ] || { ok 1 "$family has an image"; continue; }
+    is "$ptx" "$("$cuobjdump" --list-ptx "$image" | sed -n 's/.*\.\(sm_[0-9]*\)\.ptx$/\1/p')" \
+        "$family: PTX for newer devices"
+    for arch in "${archs[@]}"; do
+        # name, registers, stack, local
+        "$cuobjdump" -res-usage -arch "$arch" "$image" | tr ':' ' ' | awk '
+            $1 == "Function" { name = $2 }
+            $1 == "REG" { for (i = 1; i < NF; i += 2) v[$i] = $(i + 1)
+                print name, v["REG"], v["STACK"], v["LOCAL"] }' | sort >"$tap_dir/usage"
+        awk -v family="$family" '$2 == family {
+            print "gb_" $1 "_nn\ngb_" $1 "_nt\ngb_" $1 "_tn\ngb_" $1 "_tt"
+            print "gb_reduce_" $5 "_" $4 }' "$tap_dir/rows" | sort -u >"$tap_dir/wanted"
+        is "$(cat "$tap_dir/wanted")" "$(cut -d' ' -f1 "$tap_dir/usage")" \
+            "$family $arch: every kernel, and no other"
+        is '' "$(awk '$3 != 0 || $4 != 0' "$tap_dir/usage")" "$family $arch: nothing is spilled"
+
+        [ -n "${nvdisasm:-}" ] || {
+            skip "$family $arch: main loops" 'no nvdisasm: pip install nvidia-cuda-nvdisasm'
+            continue
+        }
+        "$cuobjdump" -sass -arch "$arch" "$image" | steps >"$tap_dir/steps"
+        # One multiply-add for each element and k of the tile (complex: four), shared by the
+        # threads; at least one vector of each operand for each k.
+        short=$(awk -v family="$family" '
+            NR == FNR { fma[$1] = $2; lds[$1] = $3; next }
+            $2 == family {
+                want = $6 * $7 * $8 / $9 * ($3 ~ /^C/ ? 4 : 1)
+                split("nn nt tn tt", layout)
+                for (i = 1; i <= 4; i++) {
+                    n = "gb_" $1 "_" layout[i]
+                    if (fma[n] < want || lds[n] < 2 * $8)
+                        print n, "multiply-adds", fma[n] + 0, "of", want, "vectors",
+                            lds[n] + 0, "of", 2 * $8
+                }
+            }' "$tap_dir/steps" "$tap_dir/rows")
+        is '' "$short" "$family $arch: whole steps in the main loop, by 128-bit shared loads"
+    done
+done <"$tap_dir/families"
+finish
