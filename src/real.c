@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "elfsym.h"
 #include "knobs.h"
 #include "log.h"
 #include "util.h"
@@ -21,19 +22,25 @@
 struct answer {
     void *fn;
     enum gb_int_width width;
+    bool conj;    /* see struct gb_provider */
     bool fixed;   /* for good, and for every caller */
     bool several; /* other callers may get another provider */
 };
 
-enum { MEMO_WIDE = 1, MEMO_FIXED = 2, MEMO_SEVERAL = 4, MEMO_FULL = 8 };
+enum {
+    MEMO_WIDE = 1,
+    MEMO_FIXED = 2,
+    MEMO_SEVERAL = 4,
+    MEMO_FULL = 8,
+    MEMO_CONJ = 16,
+};
 
 static uintptr_t address(const void *p)
 {
     return (uintptr_t)p;
 }
 
-/* ---- memory of answers
- * ---------------------------------------------------------------- */
+/* ---- memory of answers ----------------------------------------------------------- */
 
 static bool recall(struct gb_memo *memo, struct answer *a, const void *caller,
                    uint64_t *generation)
@@ -48,6 +55,7 @@ static bool recall(struct gb_memo *memo, struct answer *a, const void *caller,
     if (seq & 1 || seq != atomic_load_explicit(&memo->seq, memory_order_relaxed))
         return false;
     a->width = flags & MEMO_WIDE ? GB_INT64 : GB_INT32;
+    a->conj = flags & MEMO_CONJ;
     a->fixed = flags & MEMO_FIXED;
     a->several = flags & MEMO_SEVERAL;
     return flags & MEMO_FULL && from == address(caller);
@@ -59,7 +67,8 @@ static void remember(struct gb_memo *memo, const struct answer *a, const void *c
 {
     unsigned seq = atomic_load_explicit(&memo->seq, memory_order_relaxed);
     unsigned flags = MEMO_FULL | (a->width == GB_INT64 ? MEMO_WIDE : 0) |
-                     (a->fixed ? MEMO_FIXED : 0) | (a->several ? MEMO_SEVERAL : 0);
+                     (a->fixed ? MEMO_FIXED : 0) | (a->several ? MEMO_SEVERAL : 0) |
+                     (a->conj ? MEMO_CONJ : 0);
 
     if (seq & 1 || !atomic_compare_exchange_strong_explicit(&memo->seq, &seq, seq + 1,
                                                             memory_order_acquire,
@@ -78,8 +87,7 @@ static struct gb_memo *memo_of(struct gb_memo *memo, const void *caller)
     return &memo[1 + (address(caller) >> 2) % (GB_MEMOS - 1)];
 }
 
-/* ---- objects
- * -------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------- */
 
 static struct link_map *object_of(const void *addr)
 {
@@ -89,121 +97,24 @@ static struct link_map *object_of(const void *addr)
     return dladdr1(addr, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-static struct link_map *own(void)
+/* The linker's name for an object's own dynamic section: nobody need be asked. */
+static bool is_ours(const struct link_map *map)
 {
-    static struct link_map *_Atomic map;
-    struct link_map *m = atomic_load_explicit(&map, memory_order_relaxed);
-
-    if (!m) {
-        m = object_of(&map);
-        atomic_store_explicit(&map, m, memory_order_relaxed);
-    }
-    return m;
-}
-
-/* What the dynamic section says, in addresses. */
-struct tables {
-    const Elf64_Sym *sym;
-    const char *str;
-    const uint32_t *gnu, *sysv;
-};
-
-static struct tables tables_of(Elf64_Addr base, const Elf64_Dyn *ld)
-{
-    struct tables t = {0};
-
-    for (; ld->d_tag != DT_NULL; ld++) {
-        /* glibc has relocated these in place, but not in the vdso. */
-        Elf64_Addr at = ld->d_un.d_ptr < base ? ld->d_un.d_ptr + base : ld->d_un.d_ptr;
-        const void *p = (const void *)at; /* NOLINT(performance-no-int-to-ptr) */
-
-        if (ld->d_tag == DT_SYMTAB)
-            t.sym = p;
-        else if (ld->d_tag == DT_STRTAB)
-            t.str = p;
-        else if (ld->d_tag == DT_GNU_HASH)
-            t.gnu = p;
-        else if (ld->d_tag == DT_HASH)
-            t.sysv = p;
-    }
-    return t;
-}
-
-static bool is_function(const struct tables *t, uint32_t i, const char *name)
-{
-    const Elf64_Sym *s = &t->sym[i];
-    int type = ELF64_ST_TYPE(s->st_info);
-
-    return s->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_GNU_IFUNC) &&
-           strcmp(t->str + s->st_name, name) == 0;
-}
-
-static const Elf64_Sym *gnu_lookup(const struct tables *t, const char *name)
-{
-    uint32_t buckets = t->gnu[0], first = t->gnu[1], words = t->gnu[2],
-             shift = t->gnu[3];
-    const Elf64_Addr *bloom = (const Elf64_Addr *)&t->gnu[4];
-    const uint32_t *bucket = (const uint32_t *)&bloom[words];
-    const uint32_t *chain = bucket + buckets;
-    enum { BITS = 8 * sizeof(Elf64_Addr) };
-    uint32_t h = 5381;
-    Elf64_Addr word;
-
-    for (const char *c = name; *c; c++)
-        h = h * 33 + (unsigned char)*c;
-    word = bloom[h / BITS % words];
-    if (!(word >> h % BITS & word >> (h >> shift) % BITS & 1) || !buckets)
-        return NULL;
-    for (uint32_t i = bucket[h % buckets]; i >= first; i++) {
-        uint32_t here = chain[i - first];
-
-        if ((here | 1) == (h | 1) && is_function(t, i, name))
-            return &t->sym[i];
-        if (here & 1)
-            break;
-    }
-    return NULL;
-}
-
-static const Elf64_Sym *sysv_lookup(const struct tables *t, const char *name)
-{
-    uint32_t buckets = t->sysv[0], h = 0;
-
-    for (const char *c = name; *c; c++) {
-        h = (h << 4) + (unsigned char)*c;
-        h = (h ^ (h >> 24 & 0xf0)) & 0x0fffffff;
-    }
-    for (uint32_t i = t->sysv[2 + h % buckets]; i; i = t->sysv[2 + buckets + i])
-        if (is_function(t, i, name))
-            return &t->sym[i];
-    return NULL;
-}
-
-/* The object's own definition: dlsym would answer for its dependencies too, and for a
- * program that is not position-independent it may answer a jump that leads back to us.
- */
-static const Elf64_Sym *definition(Elf64_Addr base, const Elf64_Dyn *ld,
-                                   const char *name)
-{
-    struct tables t = tables_of(base, ld);
-
-    if (!t.sym || !t.str)
-        return NULL;
-    return t.gnu ? gnu_lookup(&t, name) : t.sysv ? sysv_lookup(&t, name) : NULL;
+    return map->l_ld == _DYNAMIC;
 }
 
 static bool defines(const struct link_map *map, const char *name)
 {
-    return definition(map->l_addr, map->l_ld, name) != NULL;
+    return gb_elf_function(map->l_addr, map->l_ld, name) != NULL;
 }
 
 /* May this object provide the name? Another copy of gemmblas may not: the two would
- * send each other every call. */
+ * send each other every call. Takes no lock: see scan_object. */
 static bool provides(Elf64_Addr base, const Elf64_Dyn *ld, const struct gb_real *real)
 {
-    return (!own() || ld != own()->l_ld) && definition(base, ld, real->symbol) &&
-           (!real->also || definition(base, ld, real->also)) &&
-           !definition(base, ld, "gemmblas_version");
+    return ld != _DYNAMIC && gb_elf_function(base, ld, real->symbol) &&
+           (!real->also || gb_elf_function(base, ld, real->also)) &&
+           !gb_elf_function(base, ld, "gemmblas_version");
 }
 
 /* Opened once more so that a dlclose elsewhere does not unmap it; the caller closes it.
@@ -245,7 +156,7 @@ static void *checked(void *handle, const struct gb_real *real)
 
 static void *function_in(const struct link_map *map, const char *name)
 {
-    const Elf64_Sym *s = definition(map->l_addr, map->l_ld, name);
+    const Elf64_Sym *s = gb_elf_function(map->l_addr, map->l_ld, name);
     void *handle, *fn;
 
     if (!s)
@@ -278,8 +189,7 @@ static void *reached(void *handle, const struct gb_real *real)
                : NULL;
 }
 
-/* ---- the list of loaded objects
- * -------------------------------------------------------- */
+/* ---- the list of loaded objects -------------------------------------------------- */
 
 static int add_generation(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -303,6 +213,8 @@ struct scan {
     const void *dynamic; /* of the wanted provider: an address in it */
 };
 
+/* The dynamic linker holds the lock that dlopen takes after its other ones: nothing here
+ * may ask it anything. */
 static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct scan *s = arg;
@@ -332,8 +244,7 @@ static void *loaded_provider(const struct gb_real *real, int i, int *count)
     return map ? function_in(map, real->symbol) : NULL;
 }
 
-/* ---- integer width
- * --------------------------------------------------------------------- */
+/* ---- what a provider is like ----------------------------------------------------- */
 
 /* Length 3 to whom reads 32 bits, negative to whom reads 64: nothing to search, answer
  * 0. */
@@ -370,8 +281,25 @@ static enum gb_int_width width_of(const struct gb_real *real, const void *fn)
     return width;
 }
 
-/* ---- the choices, in order
- * ------------------------------------------------------------- */
+/* OpenBLAS, by any of its names, is the BLAS with a fourth form of transpose. */
+static bool conj_of(const void *fn)
+{
+    static const char *const name[] = {"openblas_get_config", "openblas_get_config64_",
+                                       "scipy_openblas_get_config",
+                                       "scipy_openblas_get_config64_"};
+    const struct link_map *map = object_of(fn);
+    void *handle = map ? reopen(map) : NULL;
+    bool found = false;
+
+    if (!handle)
+        return false;
+    for (size_t i = 0; !found && i < GB_COUNT(name); i++)
+        found = dlsym(handle, name[i]) != NULL;
+    dlclose(handle);
+    return found;
+}
+
+/* ---- the choices, in order ------------------------------------------------------- */
 
 /* Opened once; *tried says that a NULL is final. No DEEPBIND: it breaks sanitizers and
  * malloc replacements. */
@@ -402,7 +330,8 @@ static void *from_user(struct gb_real *real)
         gb_warn("GEMMBLAS_LIBRARY=%s cannot be opened; the next choice is used", path);
     if (fn)
         atomic_store(&useful, true);
-    if (handle && !fn && !atomic_exchange(&real->reported, true)) {
+    if (handle && !fn && !real->loaded_only &&
+        !atomic_exchange(&real->reported, true)) {
         /* Each name that a BLAS lacks is news; that something is no BLAS is said once. */
         if (atomic_load(&useful) || !atomic_exchange(&told, true))
             gb_warn("GEMMBLAS_LIBRARY=%s has no %s of its own; the next choice is used",
@@ -435,12 +364,14 @@ static void *from_fallback(const struct gb_real *real)
 static bool in_global_scope(const struct gb_real *real)
 {
     void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD), *fn;
+    const struct link_map *map;
 
     if (!program)
         return false;
     fn = dlsym(program, real->symbol);
     dlclose(program);
-    return fn && object_of(fn) == own();
+    map = fn ? object_of(fn) : NULL;
+    return map && is_ours(map);
 }
 
 static void *of_caller(const struct gb_real *real, const void *caller)
@@ -493,6 +424,7 @@ static struct answer resolve(struct gb_real *real, const void *caller)
     }
     if (a.fn) {
         hold(a.fn);
+        a.conj = conj_of(a.fn);
         if (real->plain)
             a.width = width_of(real, a.fn);
     }
@@ -533,7 +465,7 @@ struct gb_provider gb_real_find(struct gb_real *real, const void *caller)
         return gb_real_find(real->alias, caller);
     if (!a.fn && !atomic_exchange(&real->reported, true))
         gb_info("no BLAS here has %s: the portable routine serves", real->symbol);
-    return (struct gb_provider){a.fn, a.width};
+    return (struct gb_provider){a.fn, a.width, a.conj};
 }
 
 void *gb_real_foreign(struct gb_real *real, struct gb_memo *memo, const void *caller,
@@ -568,8 +500,7 @@ void *gb_real_foreign(struct gb_real *real, struct gb_memo *memo, const void *ca
     return a.fn;
 }
 
-/* ---- for our own work
- * ------------------------------------------------------------------ */
+/* ---- for our own work ------------------------------------------------------------ */
 
 struct gb_provider gb_real_any(const char *base, const char **symbol)
 {
@@ -609,7 +540,7 @@ struct gb_provider gb_real_any(const char *base, const char **symbol)
                 continue;
             if (symbol)
                 *symbol = any[i].real[j].symbol;
-            return (struct gb_provider){a.fn, a.width};
+            return (struct gb_provider){a.fn, a.width, a.conj};
         }
     }
     return (struct gb_provider){0};
@@ -649,7 +580,7 @@ static void *handler(const char *name)
     const struct link_map *map = fn ? object_of(fn) : NULL;
 
     dlerror();
-    if (!map || map == own() || !defines(map, name) || defines(map, "dgemm_") ||
+    if (!map || is_ours(map) || !defines(map, name) || defines(map, "dgemm_") ||
         defines(map, "cblas_dgemm") || defines(map, "dgetrf_"))
         return NULL;
     return fn;

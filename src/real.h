@@ -37,7 +37,7 @@ struct gb_real {
         *alias; /* same signature, asked when nobody has this name, or NULL */
     enum gb_int_width width;       /* the name's own; plain names follow the provider */
     bool plain;                    /* a name that providers of either width export */
-    bool loaded_only;              /* do not open a fallback for it */
+    bool loaded_only;              /* no fallback is opened for it, nor its lack told */
     struct gb_memo memo[GB_MEMOS]; /* [0] for every caller, the others by caller */
     atomic_bool reported;          /* that nobody has it */
 };
@@ -45,6 +45,7 @@ struct gb_real {
 struct gb_provider {
     void *fn; /* NULL: nobody has it, the portable routine serves */
     enum gb_int_width width;
+    bool conj; /* takes 'R' and CblasConjNoTrans: an extension of OpenBLAS's */
 };
 
 /* The provider for a call from `caller`. Lock-free and quick when the name has one

@@ -57,6 +57,7 @@ static void is_provider(struct gb_real *real, void *plugin, enum gb_int_width wi
 
     ok(p.fn && p.fn == dlsym(plugin, real->symbol), "%s: own %s", what, real->symbol);
     is_int(width, p.width, "%s: width of %s", what, real->symbol);
+    ok(!p.conj, "%s: %s is not taken for OpenBLAS's", what, real->symbol);
 }
 
 struct asker {
@@ -107,6 +108,7 @@ static void everyday(const char *path, enum gb_int_width width)
     p = gb_real_find(&real, inside(handle, "dgetrf_"));
     ok(p.fn == dlsym(handle, "cgemm_") && p.width == width,
        "%s has integers of %d bits", path, width == GB_INT64 ? 64 : 32);
+    ok(p.conj, "%s takes the letter R", path);
 }
 
 int main(void)

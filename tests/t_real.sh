@@ -42,7 +42,30 @@ for pair in "$narrow $wide" "$wide $narrow" "$narrow_needs $wide_needs" \
     host "also when every call is looked at: $names" plugins "$first" "$second"
 done
 with=
+for _ in 1 2 3 4 5 6 7 8 9; do
+    timeout 20 env LD_PRELOAD="$preload" "$fixtures/host" race "$narrow" \
+        "$fixtures"/{few,foreign,conj,nested}.so >"$tap_dir/out" 2>&1
+    status=$?
+    [ $status -eq 0 ] || break
+done
+ok $status 'nine first products while threads load and unload libraries'
+[ $status -eq 0 ] || diag "status $status
+$(cat "$tap_dir/out")"
+# The same for certain: who asks the dynamic linker while it holds a lock is stopped.
+with="LD_PRELOAD=$fixtures/locks.so:$preload"
+host 'no question inside dl_iterate_phdr' plugins "$narrow" "$wide"
+host 'nor when a name may be foreign' foreign "$fixtures/foreign.so"
+with=
 host 'B73 a DEEPBIND plug-in is not broken' deep "$narrow"
+
+# OpenBLAS has a fourth letter; elsewhere it is an error that no route may hide.
+for run in 'none 2' 'emu 0'; do
+    with="GEMMBLAS_DEVICE=${run% *} GEMMBLAS_ROUTE=gpu"
+    host "R is legal for an OpenBLAS, device ${run% *}" fourth "$fixtures/conj.so" \
+        "${run#* }"
+    host "R is an error for others, device ${run% *}" fourth "$fixtures/fixblas32.so" 0
+done
+with=
 
 # A program that links no BLAS: the configured OpenBLAS, or the portable routines, serve.
 host 'no BLAS in the process' product

@@ -254,6 +254,14 @@ static void report_cblas(const struct gb_routine *r, int info,
         handler(info, name, "%s", "");
 }
 
+/* The fourth form of transpose is as legal as the BLAS behind the name has it, whatever
+ * the route; ours takes it. */
+static bool is_legal(const struct gb_problem *p, struct gb_provider provider)
+{
+    return !provider.fn || provider.conj ||
+           (p->transa != GB_CONJ && p->transb != GB_CONJ);
+}
+
 /* What all flavours have in common once the arguments are read; info: the illegal one
  * or 0. */
 static struct gb_forward decide(const struct gb_problem *p, const struct gb_routine *r,
@@ -261,13 +269,14 @@ static struct gb_forward decide(const struct gb_problem *p, const struct gb_rout
                                 const void *caller, int info)
 {
     const struct gb_call call = {.symbol = real->symbol, .caller = caller};
+    bool legal = !info && is_legal(p, provider);
 
-    if (gb_dispatch(p, r->name, &call, info ? GB_WHY_BADARG : GB_OK) == GB_OK)
+    if (gb_dispatch(p, r->name, &call, legal ? GB_OK : GB_WHY_BADARG) == GB_OK)
         return (struct gb_forward){0};
     if (provider.fn)
         /* Bad arguments go unlocked: their handler may never return. */
-        return (struct gb_forward){provider.fn, !info && gb_real_lock()};
-    if (!info)
+        return (struct gb_forward){provider.fn, legal && gb_real_lock()};
+    if (legal)
         gb_cpu_real_gemm(p);
     return (struct gb_forward){0};
 }
