@@ -87,6 +87,9 @@ static int scene(const char *name)
     } else if (strcmp(name, "small") == 0) {
         for (int i = 0; i < 1000 && right; i++)
             right = product(16);
+    } else if (strcmp(name, "thrice") == 0) {
+        for (int i = 0; i < 3 && right; i++)
+            right = product(200);
     } else if (strcmp(name, "once") == 0) {
         right = product(300);
     }
@@ -118,6 +121,12 @@ int main(int argc, char **argv)
                                   "OPENBLAS_NUM_THREADS=1", NULL};
     static const char *const looked[] = {"GEMMBLAS_DEVICE", "GEMMBLAS_ROUTE=auto",
                                          "OPENBLAS_NUM_THREADS=1", NULL};
+    static const char *const fault[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=gpu",
+                                        "GEMMBLAS_TRACE=1", "GEMMBLAS_FAULT=launch@2",
+                                        NULL};
+    static const char *const faults[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=gpu",
+                                         "GEMMBLAS_TRACE=1", "GEMMBLAS_FAULT=launch@1+",
+                                         NULL};
     const char *first;
     struct child c;
 
@@ -152,6 +161,16 @@ int main(int argc, char **argv)
 
     child_run(&c, "errno", looked, 60);
     ok(child_passed(&c), "errno is kept while a device is looked for");
+
+    child_run(&c, "thrice", fault, 60);
+    ok(child_passed(&c) && strstr(c.err, " why=ok ") && !strstr(c.err, "route=cpu") &&
+           !strstr(c.err, "why=lost"),
+       "a device that fails once is opened again and the call goes on there");
+    child_run(&c, "thrice", faults, 60);
+    ok(child_passed(&c) && strstr(c.err, "error: ") &&
+           strstr(c.err, " route=gpu why=lost ") &&
+           strstr(c.err, " route=cpu why=nodevice\n") && !strstr(c.err, " why=ok "),
+       "one that keeps failing is left, said once, and the CPU finishes");
 
     child_run(&c, "once", forced, 60);
     ok(child_passed(&c) && strstr(c.err, " route=gpu why=ok "), "one routine forced");

@@ -253,28 +253,38 @@ static void finish(const struct gb_plan *plan, int64_t done)
     gb_hold_end(&hold);
 }
 
+/* The program may have destroyed the context that we share with it: once, the device is
+ * opened again. */
+static bool good(void)
+{
+    return !gb_engine_lost(engine) || gb_engine_reopen(engine) == GB_SUCCESS;
+}
+
 /* Plan and execute on the open device. After GB_WHY_LOST and GB_WHY_PART C is final all the
  * same. */
 static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
 {
-    const struct gb_device_info *info = &gb_engine_device(engine)->info;
     size_t budget = gb_engine_budget(engine);
     struct gb_exec_stats done = {0};
     struct gb_plan plan;
     enum gb_why why;
 
-    if (gb_engine_lost(engine)) {
+    if (!good()) {
         retire();
         return GB_WHY_NODEVICE;
     }
+    if (budget == 0)
+        budget = gb_engine_budget(engine); /* it was lost when we asked */
     do {
         uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
 
-        why = gb_plan_make(p, info, budget, &plan);
+        why = gb_plan_make(p, &gb_engine_device(engine)->info, budget, &plan);
         gb_fp_leave(fp);
         if (why != GB_OK)
             return why;
         why = gb_exec(engine, &plan, &done);
+        if (why == GB_WHY_LOST && good())
+            why = gb_exec_from(engine, &plan, &done);
         budget = plan.device_bytes / 2; /* others took the memory meanwhile */
     } while (why == GB_WHY_OOM);
     if (why == GB_WHY_LOST || why == GB_WHY_PART)
