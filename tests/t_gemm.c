@@ -38,9 +38,11 @@ static struct gb_scalar scalar(struct verify_random *r, const struct verify_flav
     return s;
 }
 
-static enum gb_trans any_trans(struct verify_random *r)
+static enum gb_trans any_trans(const struct verify_flavour *f, struct verify_random *r)
 {
-    return (enum gb_trans)verify_below(r, 4);
+    enum gb_trans t = (enum gb_trans)verify_below(r, 4);
+
+    return t == GB_CONJ && !verify_takes_conj(f) ? GB_N : t;
 }
 
 /* A random call of f. */
@@ -57,8 +59,8 @@ static struct verify_gemm draw(const struct verify_flavour *f, struct verify_ran
     g.n = shapes[s].n;
     g.k = shapes[s].k;
     g.row_major = f->interface == VERIFY_CBLAS && verify_below(r, 2);
-    g.transa = any_trans(r);
-    g.transb = any_trans(r);
+    g.transa = any_trans(f, r);
+    g.transb = any_trans(f, r);
     g.alpha = scalar(r, f, whole);
     g.beta = scalar(r, f, whole);
     return g;
@@ -217,6 +219,8 @@ static void all_forms(const struct verify_flavour *f)
 
         if (g.row_major && f->interface != VERIFY_CBLAS)
             continue;
+        if ((g.transa == GB_CONJ || g.transb == GB_CONJ) && !verify_takes_conj(f))
+            continue;
         make(&g, VERIFY_INTEGERS, VERIFY_INTEGERS, &r);
         right = verify_gemm_run(&g, VERIFY_EXACT, why, sizeof why) && right;
         if (!right)
@@ -300,8 +304,8 @@ static void large(const char *symbol)
                                     .m = shapes[s].m,
                                     .n = shapes[s].n,
                                     .k = shapes[s].k,
-                                    .transa = any_trans(&r),
-                                    .transb = any_trans(&r),
+                                    .transa = any_trans(f, &r),
+                                    .transb = any_trans(f, &r),
                                     .alpha = {.re = -1},
                                     .beta = {.re = 2}};
             enum verify_fill fill = integers ? VERIFY_INTEGERS : VERIFY_NORMAL;
@@ -325,6 +329,7 @@ int main(void)
 
     plan_lazy();
     device = verify_route("gpu");
+    verify_say_provider();
     if (quick)
         rounds = atoi(quick);
     for (int i = 0; i < verify_flavour_count; i++) {

@@ -8,6 +8,7 @@
 
 #include "cpu.h"
 #include "half.h"
+#include "real.h"
 #include "tap.h"
 
 static uint64_t state = 1;
@@ -18,8 +19,7 @@ static uint32_t next(void)
     return (uint32_t)(state >> 33);
 }
 
-/* ---- conversions
- * ----------------------------------------------------------------------- */
+/* ---- conversions ----------------------------------------------------------------- */
 
 /* The nearest multiple of the type's unit at x, ties to even, in exact double
  * arithmetic. */
@@ -71,8 +71,7 @@ static void conversions(void)
     is_int(0x8000, gb_f32_to_f16(-0x1p-30f), "and keeps its sign");
 }
 
-/* ---- products
- * -------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------- */
 
 static void put(void *x, int64_t at, enum gb_type type, int part, double v)
 {
@@ -376,6 +375,7 @@ int main(void)
     /* Threads for products this small only wait for each other. */
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     plan_lazy();
+    diag("the BLAS behind: %s", gb_real_path(gb_real_any("sgemm", NULL).fn));
     conversions();
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
         products(pair[i][0], pair[i][1], gb_cpu_gemm, "portable");

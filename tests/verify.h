@@ -149,6 +149,14 @@ void verify_describe(const struct verify_gemm *g, char *buf, size_t len);
 /* On a fault, say which call of this thread it was in. Called by verify_gemm_run(). */
 void verify_watch(const struct verify_gemm *g);
 
+/* The BLAS behind an exported name: what a call that is forwarded by design is judged
+ * by. false: nobody has the name, ours serves. Known once the name has been called. */
+bool verify_direct(const struct verify_flavour *f, struct verify_flavour *direct);
+/* Is 'R' legal for whoever is behind f? The reference would stop the program. */
+bool verify_takes_conj(const struct verify_flavour *f);
+/* Say who is behind dgemm_ and how it was found, before the first test. */
+void verify_say_provider(void);
+
 /* Route and trace. verify_route() goes before the first BLAS call of the process:
  * unless the environment has a route already it sets the one given, sets the trace to a
  * file of its own, and answers whether calls are meant for a device. */
