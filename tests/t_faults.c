@@ -61,6 +61,17 @@ struct outcome {
     int64_t done;
 };
 
+/* The budget that dispatch asks for before each call: nothing is left of a device only if it
+ * is lost, or (by a fault that the name of which says so) short of memory. */
+static bool ask_budget(struct gb_engine *engine, const struct product *x, bool nomem)
+{
+    size_t budget = gb_engine_budget(engine);
+
+    if (gb_engine_lost(engine))
+        return budget == 0;
+    return nomem || budget >= gb_plan_bytes(&x->plan);
+}
+
 /* Open, run `calls` times (C put back in between), close. */
 static bool attempt(struct product *x, const char *fault, int calls,
                     struct outcome *out, char *why, size_t len)
@@ -78,17 +89,23 @@ static bool attempt(struct product *x, const char *fault, int calls,
     out->opened = true;
     for (int i = 0; i < calls && good; i++) {
         product_restore(x);
-        gb_engine_budget(engine); /* dispatch asks before each call */
+        if (!ask_budget(engine, x, strstr(fault, "nomem") != NULL)) {
+            snprintf(why, len, "a budget of a lost device, or none of a good one");
+            good = false;
+        }
         out->why = gb_exec(engine, &x->plan, &stats);
         out->done = stats.done;
         out->lost = gb_engine_lost(engine);
+        if ((out->why == GB_WHY_LOST) != out->lost ||
+            (out->why == GB_WHY_PART && stats.done == 0))
+            good = false;
         if (out->why == GB_OK && stats.done != total)
             good = false;
         if (out->why == GB_WHY_OOM && stats.done != 0)
             good = false;
         if (out->lost && out->why == GB_OK)
             good = false;
-        if (!good)
+        if (!good && !*why)
             snprintf(why, len, "answer %s with %lld of %lld pieces",
                      gb_why_name(out->why), (long long)stats.done, (long long)total);
         good = good && product_check(x, stats.done, why, len);
@@ -241,10 +258,10 @@ static void short_of_memory(struct product *x)
     ok(attempt(x, "host_alloc@2+", 2, &out, why, sizeof why) && out.why == GB_OK,
        "one block of slots is enough for small pieces %s", why);
     ok(attempt(x, "launch@3+=nomem", 1, &out, why, sizeof why) && !out.lost &&
-           out.why != GB_OK,
+           (out.why == GB_WHY_PART || out.why == GB_WHY_OOM),
        "launches refused for memory: done pieces stay, the device too %s", why);
     ok(attempt(x, "copy_out@30+=nomem", 1, &out, why, sizeof why) && !out.lost &&
-           out.why == GB_WHY_LOST && out.done > 0,
+           out.why == GB_WHY_PART && out.done > 0,
        "the same for downloads, in the middle (%lld done) %s", (long long)out.done,
        why);
     ok(attempt(x, "copy_in@7=nomem", 1, &out, why, sizeof why) && out.why == GB_OK,
@@ -252,6 +269,167 @@ static void short_of_memory(struct product *x)
     ok(attempt(x, "module_get@1=unsupported", 1, &out, why, sizeof why) &&
            out.why == GB_WHY_UNSUPPORTED && !out.lost,
        "no such kernel %s", why);
+    ok(attempt(x, "mem_info@1=nomem", 1, &out, why, sizeof why) && out.why == GB_OK &&
+           !out.lost,
+       "free memory that is not told costs no device %s", why);
+}
+
+/* ---- a context that the program destroyed ---- */
+
+/* What dispatch does: run, and as long as the device is lost and comes back, go on. */
+static enum gb_why run_on(struct gb_engine *engine, struct product *x,
+                          struct gb_exec_stats *stats)
+{
+    enum gb_why answer;
+
+    gb_engine_budget(engine);
+    answer = gb_exec(engine, &x->plan, stats);
+    while (answer == GB_WHY_LOST && gb_engine_reopen(engine) == GB_SUCCESS)
+        answer = gb_exec_from(engine, &x->plan, stats);
+    return answer;
+}
+
+/* One operation finds the device lost, which can be opened again. */
+static bool reopened_once(struct product *x, const char *fault, bool *lost,
+                          int64_t *done, char *why, size_t len)
+{
+    struct gb_device_ref ref = {.ops = with_fault(fault, 3)};
+    int64_t total = product_pieces_total(x);
+    struct gb_engine *engine;
+    struct gb_exec_stats stats;
+    enum gb_why answer;
+    bool good;
+
+    *lost = false;
+    *done = 0;
+    if (gb_engine_open(ref, &engine) != GB_SUCCESS)
+        return true;
+    product_restore(x);
+    gb_engine_budget(engine);
+    answer = gb_exec(engine, &x->plan, &stats);
+    *lost = gb_engine_lost(engine);
+    *done = stats.done;
+    good = product_check(x, stats.done, why, len);
+    if (good && *lost) {
+        good = gb_engine_reopen(engine) == GB_SUCCESS;
+        answer = gb_exec_from(engine, &x->plan, &stats);
+    }
+    good = good && answer == GB_OK && stats.done == total && !gb_engine_lost(engine);
+    if (!good && !*why)
+        snprintf(why, len, "answer %s, %lld of %lld pieces", gb_why_name(answer),
+                 (long long)stats.done, (long long)total);
+    good = good && product_check(x, total, why, len);
+    if (good && *lost) { /* the next call is like any other */
+        product_restore(x);
+        good = ask_budget(engine, x, false) &&
+               gb_exec(engine, &x->plan, &stats) == GB_OK &&
+               product_check(x, total, why, len);
+    }
+    gb_engine_close(engine);
+    return good;
+}
+
+/* Do `done` pieces end with a panel? */
+static bool is_whole(const struct gb_plan *plan, int64_t done)
+{
+    for (int64_t i = 0; done > 0; i++)
+        done -=
+            gb_rect_pieces(gb_plan_panel(plan, i), plan->piece_rows, plan->piece_cols);
+    return done == 0;
+}
+
+static void reopen(struct product *x, const char *op, const char *how, bool within)
+{
+    int runs = 0, came_back = 0, in_panel = 0;
+    char fault[64], why[160] = "";
+    int64_t done;
+    bool lost, good = true;
+
+    for (int n = 1; good; n += n > 16 ? n / 8 : 1) {
+        snprintf(fault, sizeof fault, "%s@%d=%s", op, n, how);
+        good = reopened_once(x, fault, &lost, &done, why, sizeof why);
+        if (good && !lost && hits == 0)
+            break;
+        runs++;
+        came_back += lost;
+        in_panel += !is_whole(&x->plan, done);
+    }
+    if (!ok(good && came_back > 0 && (in_panel > 0 || !within),
+            "%s=%s: reopened, the rest is run again (%d of %d, %d within a panel)", op,
+            how, came_back, runs, in_panel))
+        diag("%s: %s", fault, why);
+}
+
+/* The second loss is for good, and so is a device that cannot be opened. */
+static void reopen_in_vain(struct product *x, const char *fault)
+{
+    struct gb_device_ref ref = {.ops = with_fault(fault, 3)};
+    struct gb_exec_stats stats;
+    struct gb_engine *engine;
+    char why[160] = "";
+
+    product_restore(x);
+    if (gb_engine_open(ref, &engine) != GB_SUCCESS)
+        bail("no device");
+    is_int(GB_WHY_LOST, run_on(engine, x, &stats), "%s: lost for good", fault);
+    ok(gb_engine_lost(engine), "%s: it says so", fault);
+    is_int(GB_E_DEVICE, gb_engine_reopen(engine), "%s: once is all", fault);
+    gb_cpu_finish(&x->plan, stats.done);
+    ok(product_check(x, product_pieces_total(x), why, sizeof why), "%s: %lld done %s",
+       fault, (long long)stats.done, why);
+    gb_engine_close(engine);
+}
+
+struct caller {
+    pthread_t thread;
+    struct gb_engine *engine;
+    struct product x;
+    int wrong;
+};
+
+static void *call_often(void *arg)
+{
+    struct caller *c = arg;
+
+    for (int i = 0; i < 6; i++) {
+        struct gb_exec_stats stats;
+        char why[160] = "";
+
+        product_restore(&c->x);
+        c->wrong += run_on(c->engine, &c->x, &stats) != GB_OK;
+        c->wrong += !product_check(&c->x, stats.done, why, sizeof why);
+    }
+    return NULL;
+}
+
+/* All callers lose the device at once, one of them reopens it for all. */
+static void reopen_for_many(const char *fault)
+{
+    static struct caller callers[GB_LANES + 4];
+    struct gb_device_ref ref = {.ops = with_fault(fault, 3)};
+    struct gb_engine *engine;
+    int wrong = 0;
+
+    if (gb_engine_open(ref, &engine) != GB_SUCCESS)
+        bail("no device");
+    for (size_t i = 0; i < GB_COUNT(callers); i++) {
+        callers[i] = (struct caller){.engine = engine};
+        make(&callers[i].x, GB_F64, 1);
+    }
+    for (size_t i = 0; i < GB_COUNT(callers); i++) {
+        if (pthread_create(&callers[i].thread, NULL, call_often, &callers[i]) != 0)
+            bail("no thread");
+    }
+    for (size_t i = 0; i < GB_COUNT(callers); i++) {
+        pthread_join(callers[i].thread, NULL);
+        wrong += callers[i].wrong;
+        product_drop(&callers[i].x);
+    }
+    ok(wrong == 0 && hits == 1 && engine->retired && !gb_engine_lost(engine),
+       "%s: %d callers are served by the reopened device (%d wrong)", fault,
+       (int)GB_COUNT(callers), wrong);
+    is_int(0, engine->in_use, "%s: no lane is in use", fault);
+    gb_engine_close(engine);
 }
 
 int main(void)
@@ -266,10 +444,22 @@ int main(void)
     late(&x, "copy_in");
     late(&x, "copy_out");
     late(&x, "launch");
+    product_plan(&x, 40, 20, 24, 1);
+    product_pieces(&x, 4, 3, 700); /* more than slots: lost within a panel */
+    reopen(&x, "enter", "device", false);
+    reopen(&x, "launch", "device", false);
+    reopen(&x, "copy_out", "device", true);
+    reopen(&x, "event_query", "device", true);
+    reopen_in_vain(&x, "launch@5+");
+    reopen_in_vain(&x, "launch@5,open@2");
+    reopen_in_vain(&x, "copy_out@3,copy_out@20");
     product_drop(&x);
     make(&x, GB_C32, 3);
     all_operations(&x, "c32, splits");
     product_drop(&x);
     b34();
+    reopen_for_many("launch@100");
+    reopen_for_many("enter@30");
+    reopen_for_many("copy_out@200");
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "engine.h"
 #include "product.h"
 #include "tap.h"
@@ -450,6 +451,145 @@ static void forked(void)
     all_is_well("in the parent");
 }
 
+/* ---- children of a handler ---- */
+
+static volatile pid_t handler_child; /* 0: nobody has forked yet */
+
+/* Fork once, while "another thread" holds every lock of the engine: in the child nobody will
+ * ever give them back. An alarm ends a child that waits for one. */
+static void fork_once(int signal)
+{
+    struct gb_engine *e = engine;
+    pthread_mutex_t *const locks[] = {&e->lock, &e->module_lock, &e->pool.lock,
+                                      &e->stage.lock};
+    pid_t forked;
+
+    (void)signal;
+    if (handler_child)
+        return;
+    for (size_t i = 0; i < GB_COUNT(locks); i++)
+        pthread_mutex_lock(locks[i]);
+    forked = fork();
+    if (forked == 0) {
+        handle(SIGALRM, SIG_DFL);
+        alarm(sanitized ? 60 : 20);
+        return;
+    }
+    handler_child = forked;
+    for (size_t i = 0; i < GB_COUNT(locks); i++)
+        pthread_mutex_unlock(locks[i]);
+}
+
+/* How the child ended; -1 when there is none. */
+static int child_status(void)
+{
+    int status = -1;
+
+    for (int i = 0; i < 500 && !handler_child; i++)
+        nap(10);
+    if (handler_child > 0)
+        waitpid(handler_child, &status, 0);
+    return status;
+}
+
+/* In the child: finish as dispatch does, and end. */
+static void end_child(struct product *x, enum gb_why answer, enum gb_why expected,
+                      int64_t done)
+{
+    int64_t total = product_pieces_total(x);
+    char why[128] = "";
+    int wrong = answer != expected;
+
+    wrong |= 2 * (gb_engine_lost(engine) || gb_engine_budget(engine) != 0);
+    wrong |= 4 * (gb_engine_reopen(engine) != GB_E_ABSENT);
+    wrong |= 8 * !product_check(x, done, why, sizeof why);
+    gb_cpu_finish(&x->plan, done);
+    wrong |= 16 * !product_check(x, total, why, sizeof why);
+    _exit(wrong);
+}
+
+/* A handler that forks between two panels: both go on from there, the child without the
+ * device. */
+static void fork_between_panels(void)
+{
+    struct verify_random r = verify_seed(66);
+    struct gb_exec_stats stats;
+    pid_t self = getpid();
+    char why[128] = "";
+    struct product x;
+    enum gb_why answer = GB_OK;
+
+    make(&x, &r, GB_F64, true);
+    handler_child = 0;
+    handle(SIGALRM, fork_once);
+    for (int i = 0; i < 5 && !handler_child; i++) {
+        product_restore(&x);
+        alarm_in(30, 0);
+        answer = gb_exec(engine, &x.plan, &stats);
+        if (getpid() != self)
+            end_child(&x, answer, stats.done > 0 ? GB_WHY_PART : GB_WHY_FORKED,
+                      stats.done);
+        alarm_in(0, 0);
+    }
+    handle(SIGALRM, SIG_DFL);
+    is_int(0, child_status(),
+           "the child of a handler between panels leaves the device and finishes on "
+           "the CPU");
+    is_int(GB_OK, answer, "the parent goes on");
+    ok(product_check(&x, product_pieces_total(&x), why, sizeof why), "to the end %s",
+       why);
+    product_drop(&x);
+    all_is_well("after a fork between panels");
+}
+
+static void *call_and_fork(void *arg)
+{
+    static struct gb_exec_stats stats;
+    struct product *x = arg;
+    pid_t self = getpid();
+    enum gb_why answer = gb_exec(engine, &x->plan, &stats);
+
+    if (getpid() != self)
+        end_child(x, answer, GB_WHY_FORKED, stats.done);
+    return answer == GB_OK ? &stats : NULL;
+}
+
+static void fork_in_wait(void)
+{
+    struct verify_random r = verify_seed(67);
+    struct gb_lane *lanes[GB_LANES];
+    char why[128] = "";
+    struct gb_hold hold;
+    struct product x;
+    pthread_t thread;
+    void *went_on;
+
+    make(&x, &r, GB_F32, false);
+    handler_child = 0;
+    handle(SIGUSR1, fork_once);
+    gb_hold_begin(&hold);
+    for (int i = 0; i < GB_LANES; i++) {
+        if (gb_engine_lane(engine, &hold, &lanes[i]) != GB_SUCCESS)
+            bail("no lane");
+    }
+    gb_hold_end(&hold);
+    if (pthread_create(&thread, NULL, call_and_fork, &x) != 0)
+        bail("no thread");
+    nap(100);
+    pthread_kill(thread, SIGUSR1);
+    is_int(0, child_status(),
+           "the child of a handler in the wait for a lane leaves the queue and "
+           "computes on the CPU");
+    for (int i = 0; i < GB_LANES; i++)
+        gb_engine_lane_back(engine, lanes[i]);
+    pthread_join(thread, &went_on);
+    ok(went_on && product_check(&x, product_pieces_total(&x), why, sizeof why),
+       "the parent gets its lane %s", why);
+    handle(SIGUSR1, SIG_DFL);
+    product_drop(&x);
+    all_is_well("after a fork in the wait");
+}
+
 int main(void)
 {
     plan_lazy();
@@ -467,6 +607,8 @@ int main(void)
         cancel(call_cancelled_at_once, "cancelled between panels");
     }
     forked();
+    fork_between_panels();
+    fork_in_wait();
     gb_engine_close(engine);
     return 0;
 }
