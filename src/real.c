@@ -117,8 +117,8 @@ static bool provides(Elf64_Addr base, const Elf64_Dyn *ld, const struct gb_real 
            !gb_elf_function(base, ld, "gemmblas_version");
 }
 
-/* Opened once more so that a dlclose elsewhere does not unmap it; the caller closes it.
- */
+/* Opened once more so that a dlclose elsewhere does not unmap it; the caller closes
+ * it. */
 static void *reopen(const struct link_map *map)
 {
     return dlopen(map->l_name[0] ? map->l_name : NULL, RTLD_NOLOAD | RTLD_LAZY);

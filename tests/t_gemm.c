@@ -107,8 +107,8 @@ static bool routed(const struct verify_gemm *g)
     return true;
 }
 
-/* The design's bound holds on the device; a real BLAS only has to meet netlib's gauge.
- */
+/* The design's bound holds on the device; a real BLAS only has to meet netlib's
+ * gauge. */
 static enum verify_how tolerance(void)
 {
     return device ? VERIFY_BOUND : VERIFY_GAUGE;

@@ -48,8 +48,8 @@ double verify_normal(struct verify_random *r)
 {
     double sum = 0;
 
-    /* Twelve uniform numbers of variance 1/12: cheap, and close enough in the middle.
-     */
+    /* Twelve uniform numbers of variance 1/12: cheap, and close enough in the
+     * middle. */
     for (int i = 0; i < 3; i++) {
         uint64_t x = verify_next(r);
 
@@ -593,8 +593,8 @@ static struct dot dot_long(const double *a, const double *b, int64_t k)
     return d;
 }
 
-/* What C(i,j) should be, the gauge G of each part, and the part of it that is beta*C.
- */
+/* What C(i,j) should be, the gauge G of each part, and the part of it that is
+ * beta*C. */
 struct wanted {
     struct verify_value value, g, beta_c;
 };
@@ -713,8 +713,8 @@ static bool element_right(const struct verify_gemm *g, enum verify_how how,
     return false;
 }
 
-/* Which rows (or columns) to compare: all, or edges and random ones. Returns how many.
- */
+/* Which rows (or columns) to compare: all, or edges and random ones. Returns how
+ * many. */
 static int64_t choose(int64_t n, int64_t most, int64_t *line)
 {
     struct verify_random r = verify_seed((uint64_t)n);

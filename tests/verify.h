@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tests of BLAS semantics share: seeded random data between guard pages, a
- * reference product in long double, the two yardsticks (netlib's and the design's), one
- * way to call every exported flavour, and what the trace says about where a call went.
- */
+ * reference product in long double, the two yardsticks (netlib's and the design's),
+ * one way to call every exported flavour, and what the trace says about where a
+ * call went. */
 #ifndef VERIFY_H
 #define VERIFY_H
 
@@ -46,8 +46,7 @@ struct verify_value verify_load(enum gb_type t, const void *at);
 /* Where the elements lie between the two guard pages. */
 enum verify_place {
     VERIFY_LOW,    /* the first element follows the lower guard page */
-    VERIFY_HIGH,   /* the last element that belongs to the matrix precedes the upper one
-                    */
+    VERIFY_HIGH,   /* the last element of the matrix precedes the upper one */
     VERIFY_MIDDLE, /* aligned to nothing but an element */
     VERIFY_PLACES
 };

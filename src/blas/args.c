@@ -218,8 +218,8 @@ static void complain(const char *name, int info)
 
 static void report_f77(const struct gb_routine *r, int info, enum gb_int_width width)
 {
-    /* Read by handlers of either width; the letters end in NUL for those written in C.
-     */
+    /* Read by handlers of either width; the letters end in NUL for those written in
+     * C. */
     int64_t wide = info;
     int32_t narrow = info;
     void *handler = gb_real_xerbla();

@@ -34,8 +34,8 @@ struct gb_f77_gemm {
     const void *ldc;
 };
 
-/* Those of a CBLAS gemm; where the provider has 32 bits the upper halves are undefined.
- */
+/* Those of a CBLAS gemm; where the provider has 32 bits the upper halves are
+ * undefined. */
 struct gb_cblas_gemm {
     int layout, transa, transb;
     int64_t m, n, k;

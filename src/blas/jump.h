@@ -27,8 +27,8 @@ _Static_assert(offsetof(struct gb_real, fast) == 0, "entries jump through the st
 #if defined __x86_64__
 
 #define GB_FUNCTION(name, scope, body) GB_FUNCTION_(name, scope, "endbr64\n" body)
-/* m, n, k by reference: rdx, rcx, r8; by value: ecx, r8d, r9d. The product is in rax.
- */
+/* m, n, k by reference: rdx, rcx, r8; by value: ecx, r8d, r9d. The product is in
+ * rax. */
 #define GB_SIZE_F77_32                                                                 \
     "\tmovslq (%rdx), %rax\n\tmovslq (%rcx), %r10\n\tmovslq (%r8), %r11\n"             \
     "\timulq %r10, %rax\n\timulq %r11, %rax\n"
@@ -44,8 +44,8 @@ _Static_assert(offsetof(struct gb_real, fast) == 0, "entries jump through the st
 #define GB_JUMP_WITH(slot, function) "\tleaq " slot "(%rip), %r11\n\tjmp " function "\n"
 
 /* Save all that can hold an argument, ask gb_bare_target(slot, return address),
- * restore, jump there. Slot in r11. (Arguments wider than 16 bytes are the exception.)
- */
+ * restore, jump there. Slot in r11. (Arguments wider than 16 bytes are the
+ * exception.) */
 #define GB_RESOLVER                                                                    \
     "\tpushq %rbp\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset %rbp, -16\n"                \
     "\tmovq %rsp, %rbp\n\t.cfi_def_cfa_register %rbp\n"                                \

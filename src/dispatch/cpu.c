@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products on the CPU: ours where no BLAS has the name, and what a failing device left.
- */
+/* Products on the CPU: ours where no BLAS has the name, and what a failing device
+ * left. */
 #include "cpu.h"
 
 #include <errno.h>
@@ -73,8 +73,8 @@ static void widen(float *out, const void *x, int64_t ld, bool trans, enum gb_typ
                 x, trans ? r.j + j + (r.i + i) * ld : r.i + i + (r.j + j) * ld, type);
 }
 
-/* C(r) = alpha sum + beta C(r), rounded once to the type of C; sum of NULL: no product.
- */
+/* C(r) = alpha sum + beta C(r), rounded once to the type of C; sum of NULL: no
+ * product. */
 static void narrow(const struct gb_problem *p, struct gb_rect r, const float *sum)
 {
     const float alpha = (float)p->alpha.re, beta = (float)p->beta.re;

@@ -11,10 +11,10 @@
  * routine where it lacks the name). C outside them is not touched. */
 void gb_cpu_finish(const struct gb_plan *plan, int64_t done);
 
-/* C := alpha op(A) op(B) + beta C for any legal problem, reference semantics (beta == 0
- * never reads C; alpha == 0 or k == 0 never reads A or B). Half types go by fp32 panels
- * through the real sgemm, one rounding at the end; s, d, c, z by a plain blocked loop.
- */
+/* C := alpha op(A) op(B) + beta C for any legal problem, reference semantics (beta
+ * == 0 never reads C; alpha == 0 or k == 0 never reads A or B). Half types go by
+ * fp32 panels through the real sgemm, one rounding at the end; s, d, c, z by a
+ * plain blocked loop. */
 void gb_cpu_gemm(const struct gb_problem *p);
 
 /* The same through the real BLAS's routine of that type when there is one. */

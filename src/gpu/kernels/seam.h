@@ -21,6 +21,7 @@
 
 #include "epilogue.h"
 #include "gemm_args.h"
+#include "half.h"
 #include "hostdev.h"
 #include "swizzle.h"
 #include "tile_map.h"
@@ -221,76 +222,6 @@ struct gb_bf16 {
     uint16_t bits;
 };
 
-GB_HD uint32_t gb_bits(float x)
-{
-    uint32_t u;
-
-    __builtin_memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-GB_HD float gb_float(uint32_t u)
-{
-    float x;
-
-    __builtin_memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-/* IEEE binary16 by integer arithmetic, so that no flush mode of the caller can touch a
- * denormal. */
-GB_HD float gb_f16_widen(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t magnitude = h & 0x7fff;
-    uint32_t normal = (magnitude << 13) + ((127 - 15) << 23);
-    uint32_t small = gb_bits((float)(int)magnitude * 0x1p-24f);
-    uint32_t special = magnitude << 13 | 0x7f800000;
-
-    return gb_float(sign | (magnitude < 0x0400   ? small
-                            : magnitude < 0x7c00 ? normal
-                                                 : special));
-}
-
-GB_HD uint16_t gb_f16_narrow(float x)
-{
-    uint32_t u = gb_bits(x);
-    uint32_t sign = u >> 16 & 0x8000;
-    uint32_t magnitude = u & 0x7fffffff;
-    uint32_t kept, lost, half;
-
-    if (magnitude > 0x7f800000) /* NaN: the top of its payload, quiet */
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x03ff));
-    if (magnitude >= 0x477ff000) /* halfway between 65504 and 65536 rounds away */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude >= 0x38800000) { /* 2^-14 and above: normal */
-        kept = (magnitude - ((127 - 15) << 23)) >> 13;
-        lost = magnitude & 0x1fff;
-        half = 0x1000;
-    } else if (magnitude >=
-               0x33000000) { /* above half of the least denormal, or equal */
-        uint32_t shift = 126 - (magnitude >> 23);
-        uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
-
-        kept = mantissa >> shift;
-        lost = mantissa & ((1u << shift) - 1);
-        half = 1u << (shift - 1);
-    } else {
-        return (uint16_t)sign;
-    }
-    kept += lost > half || (lost == half && (kept & 1));
-    return (uint16_t)(sign | kept);
-}
-
-GB_HD uint16_t gb_bf16_narrow(float x)
-{
-    uint32_t u = gb_bits(x);
-
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x0040);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 GB_INLINE float gb_to_f32(gb_f16 h)
 {
 #if GB_SEAM_CUDA
@@ -299,13 +230,13 @@ GB_INLINE float gb_to_f32(gb_f16 h)
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits));
     return x;
 #else
-    return gb_f16_widen(h.bits);
+    return gb_f16_to_f32(h.bits);
 #endif
 }
 
 GB_INLINE float gb_to_f32(gb_bf16 h)
 {
-    return gb_float((uint32_t)h.bits << 16);
+    return gb_bf16_to_f32(h.bits);
 }
 
 GB_INLINE void gb_from_f32(float x, gb_f16 &h)
@@ -313,13 +244,13 @@ GB_INLINE void gb_from_f32(float x, gb_f16 &h)
 #if GB_SEAM_CUDA
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
 #else
-    h.bits = gb_f16_narrow(x);
+    h.bits = gb_f32_to_f16(x);
 #endif
 }
 
 GB_INLINE void gb_from_f32(float x, gb_bf16 &h)
 {
-    h.bits = gb_bf16_narrow(x);
+    h.bits = gb_f32_to_bf16(x);
 }
 
 #endif
