@@ -87,6 +87,8 @@ static int scene(const char *name)
     } else if (strcmp(name, "small") == 0) {
         for (int i = 0; i < 1000 && right; i++)
             right = product(16);
+    } else if (strcmp(name, "large") == 0) {
+        right = product(1900); /* half a second of one core */
     } else if (strcmp(name, "thrice") == 0) {
         for (int i = 0; i < 3 && right; i++)
             right = product(200);
@@ -145,6 +147,11 @@ int main(int argc, char **argv)
     last_call(path, line, sizeof line);
     ok(child_passed(&c) && strstr(line, " route=gpu why=ok "), "and keeps doing so");
     unlink(path);
+
+    child_run(&c, "large", warm, 120);
+    ok(child_passed(&c) && strstr(c.err, " route=gpu why=ok ") &&
+           !strstr(c.err, "why=warming"),
+       "a call that is worth it alone opens the device and waits");
 
     child_run(&c, "small", quiet, 60);
     ok(child_passed(&c), "small products are right");

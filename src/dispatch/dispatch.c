@@ -199,18 +199,20 @@ static enum gb_why warm(enum gb_knob_route route, double gain)
         return GB_WHY_EXITING;
     if (now == OPEN)
         return GB_OK;
-    if (route == GB_ROUTE_GPU) {
+    if (now == COLD && route != GB_ROUTE_GPU &&
+        !gb_device_plausible(gb_knobs()->device)) {
+        if (claim_opening())
+            end_opening(ABSENT);
+        return GB_WHY_NODEVICE;
+    }
+    if (route == GB_ROUTE_GPU || gain > rates.open) {
+        /* This call alone is worth the wait. */
         open_and_wait();
         return atomic_load(&phase) == OPEN ? GB_OK : GB_WHY_NODEVICE;
     }
     if (now == COLD) {
         uint64_t ns = (uint64_t)(1e9 * gain);
 
-        if (!gb_device_plausible(gb_knobs()->device)) {
-            if (claim_opening())
-                end_opening(ABSENT);
-            return GB_WHY_NODEVICE;
-        }
         if (atomic_fetch_add(&gained_ns, ns) + ns >= (uint64_t)(1e9 * rates.open))
             open_on_helper();
     }
