@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "config.h"
 #include "elfsym.h"
+#include "hold.h"
 #include "knobs.h"
 #include "log.h"
 #include "util.h"
@@ -198,12 +201,78 @@ static int add_generation(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
+/* fork copies the dynamic linker's locks as they are: a child made while another thread of
+ * ours is in there would wait for them for ever. So fork waits until nobody is; not for long,
+ * since a thread that a handler took away never says so. */
+static atomic_int linking;
+static atomic_bool forking;
+static __thread int linking_depth;
+static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static void before_fork(void)
+{
+    atomic_store(&forking, true);
+    for (int i = 0; i < 2000 && atomic_load(&linking) > 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+static void after_fork(void)
+{
+    atomic_store(&forking, false);
+}
+
+/* In a child, the threads that were in there or held the lock are gone. */
+static void after_fork_in_child(void)
+{
+    atomic_store(&linking, 0);
+    linking_depth = 0;
+    atomic_store(&forking, false);
+    one_at_a_time = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+static void register_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+static void watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, register_forks);
+}
+
+static void enter_linker(void)
+{
+    watch_forks();
+    atomic_fetch_add(&linking, 1);
+    while (linking_depth == 0 && atomic_load(&forking)) {
+        atomic_fetch_sub(&linking, 1);
+        sched_yield();
+        atomic_fetch_add(&linking, 1);
+    }
+    linking_depth++;
+}
+
+static void leave_linker(void)
+{
+    linking_depth--;
+    atomic_fetch_sub(&linking, 1);
+}
+
+static void list_objects(int (*f)(struct dl_phdr_info *, size_t, void *), void *arg)
+{
+    enter_linker();
+    dl_iterate_phdr(f, arg);
+    leave_linker();
+}
+
 /* Changes, and never returns to an old value, when an object is loaded or unloaded. */
 static uint64_t generation(void)
 {
     uint64_t g = 0;
 
-    dl_iterate_phdr(add_generation, &g);
+    list_objects(add_generation, &g);
     return g;
 }
 
@@ -238,7 +307,7 @@ static void *loaded_provider(const struct gb_real *real, int i, int *count)
     struct scan s = {.real = real, .wanted = i};
     const struct link_map *map;
 
-    dl_iterate_phdr(scan_object, &s);
+    list_objects(scan_object, &s);
     *count = s.found;
     map = s.dynamic ? object_of(s.dynamic) : NULL;
     return map ? function_in(map, real->symbol) : NULL;
@@ -436,8 +505,8 @@ static struct answer find(struct gb_real *real, const void *caller)
 {
     struct gb_memo *mine = memo_of(real->memo, caller);
     uint64_t now, then;
+    struct gb_hold guard;
     struct answer a;
-    int saved;
 
     if (recall(&real->memo[0], &a, NULL, &then) && a.fixed)
         return a;
@@ -445,15 +514,18 @@ static struct answer find(struct gb_real *real, const void *caller)
     if (recall(&real->memo[0], &a, NULL, &then) && then == now &&
         (!a.several || (recall(mine, &a, caller, &then) && then == now)))
         return a;
-    saved = errno;
+    /* A handler that jumps out of dlopen leaves a library half loaded. */
+    gb_hold_begin(&guard);
+    enter_linker();
     a = resolve(real, caller);
+    leave_linker();
     remember(&real->memo[0], &a, NULL, now);
     if (a.several)
         remember(mine, &a, caller, now);
+    gb_hold_end(&guard);
     /* Without a slow path there is no entry that jumps. */
     if (a.fixed && real->slow && !gb_knobs()->serialize_cpu)
         atomic_store_explicit(&real->fast, a.fn, memory_order_release);
-    errno = saved;
     return a;
 }
 
@@ -476,11 +548,13 @@ void *gb_real_foreign(struct gb_real *real, struct gb_memo *memo, const void *ca
     struct gb_memo *mine = memo_of(memo, caller);
     uint64_t now = generation(), then;
     struct answer a = {0};
-    int saved = errno;
+    struct gb_hold guard;
 
     *fixed = false;
     if (recall(mine, &a, caller, &then) && then == now)
         return a.fn;
+    gb_hold_begin(&guard);
+    enter_linker();
     a = (struct answer){.fn = checked(RTLD_NEXT, &anybody)};
     *fixed = a.fn && in_global_scope(&anybody);
     if (*fixed)
@@ -496,7 +570,8 @@ void *gb_real_foreign(struct gb_real *real, struct gb_memo *memo, const void *ca
     if (!*fixed)
         remember(mine, &a, caller, now);
     dlerror();
-    errno = saved;
+    leave_linker();
+    gb_hold_end(&guard);
     return a.fn;
 }
 
@@ -546,32 +621,33 @@ struct gb_provider gb_real_any(const char *base, const char **symbol)
     return (struct gb_provider){0};
 }
 
-static pthread_mutex_t one_at_a_time = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-/* In a child, the thread that held the lock is gone. */
-static void unlock_in_child(void)
-{
-    one_at_a_time = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(NULL, NULL, unlock_in_child);
-}
+/* While the lock is held, no handler may jump away with it, nor a cancellation. The real BLAS
+ * may call back: the lock is recursive, and the outermost call holds off. Floating-point
+ * state and errno are the real BLAS's to change. */
+static __thread struct gb_hold locked;
+static __thread int lock_depth;
 
 bool gb_real_lock(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
     if (!gb_knobs()->serialize_cpu)
         return false;
-    pthread_once(&once, watch_forks);
-    return pthread_mutex_lock(&one_at_a_time) == 0;
+    watch_forks();
+    if (lock_depth++ == 0) {
+        gb_hold_begin(&locked);
+        gb_fp_leave(locked.fp);
+    }
+    pthread_mutex_lock(&one_at_a_time);
+    return true;
 }
 
 void gb_real_unlock(void)
 {
     pthread_mutex_unlock(&one_at_a_time);
+    if (--lock_depth > 0)
+        return;
+    locked.error = errno;
+    locked.fp = gb_fp_enter();
+    gb_hold_end(&locked);
 }
 
 static void *handler(const char *name)

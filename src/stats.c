@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ static struct counters table[ROUTINES][GB_WHYS];
 static struct timespec started;
 static pid_t counted; /* the process whose calls the table holds */
 static int trace_fd = -1;
+static struct stat trace_file; /* what trace_fd was opened for */
 static bool stats_on;
 
 /* Open what a knob names: "1" is stderr, anything else a file to append to, in which %p
@@ -47,7 +49,16 @@ static int open_target(const char *knob, const char *value)
                  (long)getpid(), percent + 2);
     else
         snprintf(path, sizeof path, "%s", value);
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+    /* Not waiting for the reader of a pipe; not on a number that the program thinks is its
+     * stdin, stdout or stderr. */
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+              0600);
+    if (fd >= 0 && fd <= STDERR_FILENO) {
+        int low = fd;
+
+        fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(low);
+    }
     if (fd < 0)
         gb_warn("cannot open %s (%s): %s", path, knob, strerror(errno));
     return fd;
@@ -121,6 +132,8 @@ void gb_stats_init(void)
 {
     if (asked(gb_knobs()->trace))
         trace_fd = open_target("GEMMBLAS_TRACE", gb_knobs()->trace);
+    if (trace_fd >= 0 && fstat(trace_fd, &trace_file) != 0)
+        trace_fd = -1;
     stats_on = asked(gb_knobs()->stats);
     if (stats_on) {
         counted = getpid();
@@ -180,6 +193,17 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
     return n;
 }
 
+/* Is the descriptor still ours? A daemon closes all it does not know and opens its own. */
+static bool trace_open(void)
+{
+    struct stat now;
+
+    if (trace_fd <= STDERR_FILENO)
+        return trace_fd == STDERR_FILENO; /* wherever the program points it */
+    return fstat(trace_fd, &now) == 0 && now.st_dev == trace_file.st_dev &&
+           now.st_ino == trace_file.st_ino;
+}
+
 static void count(struct counters *c, const struct gb_problem *p, enum gb_why why,
                   const struct gb_record *record)
 {
@@ -198,7 +222,7 @@ void gb_stats_record(const struct gb_problem *p, const char *routine,
 {
     uint64_t fp = gb_fp_enter();
 
-    if (trace_fd >= 0) {
+    if (trace_open()) {
         char line[640];
         int n = gb_trace_line(line, sizeof line, p, routine, call, why, record);
 

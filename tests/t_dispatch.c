@@ -2,9 +2,11 @@
 /* How a process comes to use the device: in `auto` the CPU serves until the modelled gains
  * have paid for opening it; small calls never do; statistics, exit and overrides. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +70,54 @@ static int scene_errno(void)
     return !right;
 }
 
+/* A first call reads files and writes lines: none of it may be a place to cancel. */
+static void *cancelled(void *reached)
+{
+    pthread_cancel(pthread_self());
+    *(volatile int *)reached = product(16);
+    pthread_testcancel();
+    return NULL;
+}
+
+static int scene_cancel(void)
+{
+    int reached = 0;
+    pthread_t thread;
+    void *result;
+
+    pthread_create(&thread, NULL, cancelled, &reached);
+    pthread_join(thread, &result);
+    return !reached || result != PTHREAD_CANCELED;
+}
+
+/* stderr is a pipe that nobody reads: our warning must not end the program. */
+static int scene_pipe(void)
+{
+    int fds[2];
+
+    if (pipe(fds) != 0 || dup2(fds[1], STDERR_FILENO) < 0)
+        return 1;
+    close(fds[0]);
+    close(fds[1]);
+    return !product(16);
+}
+
+/* A daemon closes what it does not know, and its own file gets the number of our trace. */
+static int scene_daemon(void)
+{
+    char path[] = "/tmp/gemmblas-own-XXXXXX";
+    struct stat st;
+    int fd, right = product(16);
+
+    for (fd = 3; fd < 64; fd++)
+        close(fd);
+    fd = mkstemp(path);
+    right = right && fd >= 0 && product(16) && product(16) && fstat(fd, &st) == 0 &&
+            st.st_size == 0;
+    unlink(path);
+    return !right;
+}
+
 static int scene(const char *name)
 {
     int right = 1;
@@ -76,6 +126,12 @@ static int scene(const char *name)
         return scene_fork();
     if (strcmp(name, "errno") == 0)
         return scene_errno();
+    if (strcmp(name, "cancel") == 0)
+        return scene_cancel();
+    if (strcmp(name, "pipe") == 0)
+        return scene_pipe();
+    if (strcmp(name, "daemon") == 0)
+        return scene_daemon();
     if (strcmp(name, "warm") == 0) {
         /* Enough gain in a few dozen calls whatever this machine's CPU; the pause lets the
          * helper thread end. */
@@ -129,6 +185,8 @@ int main(int argc, char **argv)
     static const char *const faults[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=gpu",
                                          "GEMMBLAS_TRACE=1", "GEMMBLAS_FAULT=launch@1+",
                                          NULL};
+    static const char *const noisy[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=auto",
+                                        "GEMMBLAS_NOTHING_LIKE_IT=1", NULL};
     const char *first;
     struct child c;
 
@@ -178,6 +236,20 @@ int main(int argc, char **argv)
            strstr(c.err, " route=gpu why=lost ") &&
            strstr(c.err, " route=cpu why=nodevice\n") && !strstr(c.err, " why=ok "),
        "one that keeps failing is left, said once, and the CPU finishes");
+
+    child_run(&c, "cancel", noisy, 60);
+    ok(child_passed(&c), "a call is no place to cancel a thread");
+    child_run(&c, "pipe", noisy, 60);
+    ok(child_passed(&c), "a warning that nobody reads harms nobody");
+    snprintf(trace, sizeof trace, "GEMMBLAS_TRACE=%s", path);
+    child_run(&c, "daemon", traced, 60);
+    ok(child_passed(&c), "a trace never goes to a file of the program's");
+    unlink(path);
+    if (mkfifo(path, 0600) != 0)
+        bail("mkfifo %s", path);
+    child_run(&c, "small", traced, 20);
+    ok(child_passed(&c) && strstr(c.err, "cannot open"), "nor waits for a reader");
+    unlink(path);
 
     child_run(&c, "once", forced, 60);
     ok(child_passed(&c) && strstr(c.err, " route=gpu why=ok "), "one routine forced");

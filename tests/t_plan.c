@@ -124,6 +124,31 @@ static void test_budget(void)
        refused);
 }
 
+/* A handful of rows over a long k: no panel is empty. */
+static void test_thin(void)
+{
+    bool right = true;
+
+    for (int64_t m = 1; m <= 9 && right; m++) {
+        for (int64_t k = 1; k <= INT64_C(1000000000) && right; k *= 10) {
+            for (int64_t n = 1; n <= 300 && right; n += 13) {
+                struct gb_problem p = problem(GB_F64, m, n, k);
+                struct gb_plan plan;
+                enum gb_why why =
+                    gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan);
+
+                right = why == GB_OK && plan.panel_m >= 1 && plan.panel_n >= 1 &&
+                        plan.panel_k >= 1 && plan.panel_m <= m && plan.panel_n <= n &&
+                        gb_plan_panels(&plan) >= 1;
+                if (!right)
+                    diag("m %lld n %lld k %lld: %s", (long long)m, (long long)n,
+                         (long long)k, gb_why_name(why));
+            }
+        }
+    }
+    ok(right, "thin products over any k have panels");
+}
+
 static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
@@ -293,6 +318,7 @@ int main(void)
     plan_lazy();
     test_cover();
     test_budget();
+    test_thin();
     test_kernel_choice();
     test_overlap();
     test_tighten();

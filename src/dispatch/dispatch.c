@@ -13,9 +13,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "driver.h"
 #include "exec.h"
 #include "fpstate.h"
+#include "hold.h"
 #include "knobs.h"
 #include "log.h"
 #include "model.h"
@@ -70,10 +70,11 @@ static void init(void)
 
 static void first_call(void)
 {
-    uint64_t fp = gb_fp_enter();
+    struct gb_hold hold;
 
+    gb_hold_begin(&hold); /* reading files is a cancellation point, too */
     init();
-    gb_fp_leave(fp);
+    gb_hold_end(&hold);
 }
 
 /* Handlers and destructors that call BLAS after this runs get the CPU: the driver may already
@@ -142,9 +143,11 @@ static bool claim_opening(void)
 {
     int expected = COLD;
 
+    if (atomic_load(&phase) != COLD)
+        return false;
+    atomic_store(&owner, getpid()); /* first: others look at it once COLD is left */
     if (!atomic_compare_exchange_strong(&phase, &expected, OPENING))
         return false;
-    atomic_store(&owner, getpid());
     atexit(at_exit);
     return true;
 }

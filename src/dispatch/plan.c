@@ -102,6 +102,8 @@ static void panels_that_stream(struct gb_plan *plan, double seconds)
         count = bytes / least_panel_bytes;
     if (seconds / most_panel_seconds > count)
         count = seconds / most_panel_seconds;
+    if (count > (double)gb_ceil_div(whole, PANEL_GRAIN))
+        count = (double)gb_ceil_div(whole, PANEL_GRAIN);
     if (count < 1)
         count = 1;
     width = gb_min(gb_round_up((int64_t)((double)whole / count), PANEL_GRAIN), whole);

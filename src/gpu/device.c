@@ -73,7 +73,7 @@ static void emu_load(void)
     const struct gb_knobs *knobs = gb_knobs();
     const struct gb_emu_config config = {
         .fault = knobs->fault, .seed = (uint64_t)knobs->seed, .log = emu_log};
-    char dir[384] = ".";
+    char dir[384] = "";
     bool reported = false;
     gb_emu_entry entry = NULL;
     struct gb_hold hold;
@@ -82,7 +82,7 @@ static void emu_load(void)
 
     gb_hold_begin(&hold);
     own_directory(dir, sizeof dir);
-    for (size_t i = 0; !handle && i < GB_COUNT(below); i++)
+    for (size_t i = 0; *dir && !handle && i < GB_COUNT(below); i++)
         handle = emu_open(dir, below[i], &reported);
     if (!handle)
         handle = emu_open(GB_PKGLIBDIR, "", &reported);

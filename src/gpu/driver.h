@@ -13,6 +13,7 @@
 
 #include "device.h"
 #include "fpstate.h"
+#include "hold.h"
 
 /* The last two words of a guest belong to these; the others to the back end. */
 static inline void gb_guest_save(struct gb_guest *guest)
@@ -26,19 +27,6 @@ static inline void gb_guest_restore(const struct gb_guest *guest)
     gb_fp_leave(guest->saved[3]);
     errno = (int)guest->saved[2];
 }
-
-/* Around calls that load or open a driver: it starts threads, which must inherit a mask
- * that blocks every asynchronous signal, and opens files, which are cancellation
- * points. */
-struct gb_hold {
-    sigset_t mask;
-    int cancel;
-    int error;
-    uint64_t fp;
-};
-
-void gb_hold_begin(struct gb_hold *hold);
-void gb_hold_end(const struct gb_hold *hold);
 
 /* The first of `names` (NULL-terminated) that is loaded already, else the first that
  * can be loaded, provided one of the paths `nodes` exists: without a device nothing is
