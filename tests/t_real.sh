@@ -48,8 +48,8 @@ for _ in 1 2 3 4 5 6 7 8 9; do
     status=$?
     [ $status -eq 0 ] || break
 done
-ok $status 'nine first products while threads load and unload libraries'
-[ $status -eq 0 ] || diag "status $status
+ok "$status" 'nine first products while threads load and unload libraries'
+[ "$status" -eq 0 ] || diag "status $status
 $(cat "$tap_dir/out")"
 # The same for certain: who asks the dynamic linker while it holds a lock is stopped.
 with="LD_PRELOAD=$fixtures/locks.so:$preload"

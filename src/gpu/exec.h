@@ -31,8 +31,8 @@ struct gb_plan {
     bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
     int group_m;
     int64_t piece_rows, piece_cols; /* one commit: at most this much of a panel */
-    size_t slot_bytes;              /* staging slot that holds one piece; at most 4 MiB */
-    size_t device_bytes;            /* what the panels and workspaces need */
+    size_t slot_bytes;   /* staging slot that holds one piece; at most 4 MiB */
+    size_t device_bytes; /* what the panels and workspaces need */
 };
 
 struct gb_rect {
@@ -42,7 +42,8 @@ struct gb_rect {
 /* Panels of C in execution order. */
 static inline int64_t gb_plan_panels(const struct gb_plan *plan)
 {
-    return gb_ceil_div(plan->p.m, plan->panel_m) * gb_ceil_div(plan->p.n, plan->panel_n);
+    return gb_ceil_div(plan->p.m, plan->panel_m) *
+           gb_ceil_div(plan->p.n, plan->panel_n);
 }
 
 static inline struct gb_rect gb_plan_panel(const struct gb_plan *plan, int64_t index)
@@ -101,7 +102,8 @@ static inline size_t gb_plan_bytes(const struct gb_plan *plan)
     int64_t partial = 0;
 
     if (plan->splits > 1 || pk < p->k)
-        partial = plan->splits * pm * pn * (int64_t)gb_type_size(plan->kernel->type_acc);
+        partial =
+            plan->splits * pm * pn * (int64_t)gb_type_size(plan->kernel->type_acc);
     a *= pm >= p->m && pk >= p->k ? 1 : 2;
     b *= pn >= p->n && pk >= p->k ? 1 : 2;
     c *= pm >= p->m && pn >= p->n ? 1 : 2;

@@ -18,10 +18,11 @@
     FAULT(none)                                                                        \
     FAULT(cpu)                                                                         \
     FAULT(conjugate)                                                                   \
-    FAULT(k_zero) FAULT(alpha_zero) FAULT(beta_zero) FAULT(beta_ignored)               \
-        FAULT(beta_real) FAULT(float_sums) FAULT(short_sums) FAULT(element)            \
-            FAULT(last_column) FAULT(padding) FAULT(rewrite) FAULT(input)              \
-                FAULT(read_past) FAULT(row_major)
+    FAULT(k_zero)                                                                      \
+    FAULT(alpha_zero) FAULT(beta_zero) FAULT(beta_ignored) FAULT(beta_real)            \
+        FAULT(float_sums) FAULT(short_sums) FAULT(element) FAULT(last_column)          \
+            FAULT(padding) FAULT(rewrite) FAULT(input) FAULT(read_past)                \
+                FAULT(row_major)
 enum fault {
 #define FAULT(name) FAULT_##name,
     FAULTS
