@@ -462,7 +462,7 @@ static void forked(void)
 static _Atomic pid_t handler_child; /* 0: nobody has forked yet */
 
 /* Fork once, while "another thread" holds every lock of the engine: in the child nobody will
- * ever give them back. An alarm ends a child that waits for one. */
+ * ever give them back. */
 static void fork_once(int signal)
 {
     struct gb_engine *e = engine;
@@ -476,11 +476,8 @@ static void fork_once(int signal)
     for (size_t i = 0; i < GB_COUNT(locks); i++)
         pthread_mutex_lock(locks[i]);
     forked = fork();
-    if (forked == 0) {
-        handle(SIGALRM, SIG_DFL);
-        alarm(sanitized ? 60 : 20);
+    if (forked == 0)
         return;
-    }
     handler_child = forked;
     for (size_t i = 0; i < GB_COUNT(locks); i++)
         pthread_mutex_unlock(locks[i]);
@@ -493,8 +490,15 @@ static int child_status(void)
 
     for (int i = 0; i < 500 && !handler_child; i++)
         nap(10);
-    if (handler_child > 0)
+    for (int i = 0; i < (sanitized ? 6000 : 2000) && handler_child > 0; i++) {
+        if (waitpid(handler_child, &status, WNOHANG) != 0)
+            return status;
+        nap(10);
+    }
+    if (handler_child > 0) { /* it waits for what never comes */
+        kill(handler_child, SIGKILL);
         waitpid(handler_child, &status, 0);
+    }
     return status;
 }
 
