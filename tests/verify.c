@@ -954,7 +954,7 @@ static bool as_direct(const struct verify_gemm *g, const struct verify_flavour *
 {
     struct verify_gemm again = *g;
     char *seen = malloc(g->c.data_bytes + 1), call[256];
-    struct stat traced;
+    struct stat traced = {.st_size = 0};
     bool same;
 
     if (!seen)
