@@ -14,15 +14,26 @@
 #include "verify.h"
 
 /* FAULT(name): one planted bug. */
-#define FAULTS                                                                         \
-    FAULT(none)                                                                        \
-    FAULT(cpu)                                                                         \
-    FAULT(conjugate)                                                                   \
-    FAULT(k_zero)                                                                      \
-    FAULT(alpha_zero) FAULT(beta_zero) FAULT(beta_ignored) FAULT(beta_real)            \
-        FAULT(float_sums) FAULT(short_sums) FAULT(element) FAULT(last_column)          \
-            FAULT(padding) FAULT(rewrite) FAULT(input) FAULT(read_past)                \
-                FAULT(row_major)
+/* clang-format off */
+#define FAULTS \
+    FAULT(none) \
+    FAULT(cpu) \
+    FAULT(conjugate) \
+    FAULT(k_zero) \
+    FAULT(alpha_zero) \
+    FAULT(beta_zero) \
+    FAULT(beta_ignored) \
+    FAULT(beta_real) \
+    FAULT(float_sums) \
+    FAULT(short_sums) \
+    FAULT(element) \
+    FAULT(last_column) \
+    FAULT(padding) \
+    FAULT(rewrite) \
+    FAULT(input) \
+    FAULT(read_past) \
+    FAULT(row_major)
+/* clang-format on */
 enum fault {
 #define FAULT(name) FAULT_##name,
     FAULTS
