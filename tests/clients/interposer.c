@@ -58,8 +58,13 @@ __attribute__((visibility("default"))) void free(void *at)
 
     if ((char *)at >= pool && (char *)at < pool + sizeof pool)
         return;
-    if (!real)
+    if (!real) {
+        if (depth > 0) /* finding it frees an error text: that one is lost */
+            return;
+        depth++;
         *(void **)&real = find("free");
+        depth--;
+    }
     real(at);
 }
 
