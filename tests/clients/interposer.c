@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static void *(*real_malloc)(size_t);
+static void (*real_free)(void *);
 static void *(*real_dlsym)(void *, const char *);
 static __thread int depth;
 static char pool[65536]; /* what is allocated before malloc is found; never reused */
@@ -31,6 +32,8 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
     if (!real_malloc) {
         if (depth == 0) {
             depth++;
+            /* Both now: to look for free when there is an error text to free never ends. */
+            *(void **)&real_free = find("free");
             *(void **)&real_malloc = dlsym(RTLD_NEXT, "malloc");
             depth--;
         }
@@ -54,18 +57,10 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
 
 __attribute__((visibility("default"))) void free(void *at)
 {
-    static void (*real)(void *);
-
     if ((char *)at >= pool && (char *)at < pool + sizeof pool)
         return;
-    if (!real) {
-        if (depth > 0) /* finding it frees an error text: that one is lost */
-            return;
-        depth++;
-        *(void **)&real = find("free");
-        depth--;
-    }
-    real(at);
+    if (real_free) /* nothing else was allocated before there is one */
+        real_free(at);
 }
 
 /* A wrapper cannot pass RTLD_NEXT on: it means "after the wrapper" then. */
