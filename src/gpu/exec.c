@@ -50,8 +50,7 @@ struct run {
     struct gb_exec_stats *stats;
     struct gb_function *gemm, *reduce;
     struct operand a, b, c;
-    int64_t steps_k;      /* ranges of k per panel */
-    int n_a, n_b, n_c;    /* buffers in use */
+    struct gb_needs needs;
     int64_t first, limit; /* panels of this run */
     int64_t skip;         /* pieces of the first that are final already */
     size_t up_bytes;      /* most of one upload piece */
@@ -60,8 +59,9 @@ struct run {
     /* The upload cursor: pieces of one operand of one step. */
     int64_t up_step;
     int up_stage; /* 0: A, 1: B, 2: C, 3: the step is complete */
-    int64_t up_piece, up_pieces, up_rows, up_cols;
+    int64_t up_piece, up_pieces;
     struct gb_rect up_rect;
+    struct gb_extent up_extent; /* of a piece */
     struct gb_buffer *up_buffer;
     const struct operand *up_operand;
     uint64_t up_filled, up_sent; /* ring positions */
@@ -154,81 +154,7 @@ static enum gb_status wait_for(struct run *r, struct gb_event *e, struct gb_stre
     return r->engine->dev->ops->event_wait(r->engine->dev, e, s);
 }
 
-/* ---- geometry ------------------------------------------------------------------------- */
-
-static bool reads_c(const struct run *r)
-{
-    return r->plan->p.beta.re != 0 || r->plan->p.beta.im != 0;
-}
-
-static bool uses_partial(const struct gb_plan *plan)
-{
-    return plan->splits > 1 || plan->panel_k < plan->p.k;
-}
-
-static int64_t panel_of(const struct run *r, int64_t step)
-{
-    return r->first + step / r->steps_k;
-}
-
-/* A step counts from the first panel of the run. */
-static int64_t steps(const struct run *r, int64_t panel)
-{
-    return (panel - r->first) * r->steps_k;
-}
-
-static bool ends_panel(const struct run *r, int64_t step)
-{
-    return step % r->steps_k == r->steps_k - 1;
-}
-
-static void k_range(const struct run *r, int64_t step, int64_t *begin, int64_t *end)
-{
-    *begin = step % r->steps_k * r->plan->panel_k;
-    *end = gb_min(*begin + r->plan->panel_k, r->plan->p.k);
-}
-
-/* op(X) over rows x cols, as stored. */
-static struct gb_rect stored(enum gb_trans trans, int64_t i, int64_t j, int64_t m,
-                             int64_t n)
-{
-    if (gb_transposed(trans))
-        return (struct gb_rect){.i = j, .j = i, .m = n, .n = m};
-    return (struct gb_rect){.i = i, .j = j, .m = m, .n = n};
-}
-
-static struct gb_rect rect_a(const struct run *r, int64_t step)
-{
-    struct gb_rect c = gb_plan_panel(r->plan, panel_of(r, step));
-    int64_t begin, end;
-
-    k_range(r, step, &begin, &end);
-    return stored(r->plan->p.transa, c.i, begin, c.m, end - begin);
-}
-
-static struct gb_rect rect_b(const struct run *r, int64_t step)
-{
-    struct gb_rect c = gb_plan_panel(r->plan, panel_of(r, step));
-    int64_t begin, end;
-
-    k_range(r, step, &begin, &end);
-    return stored(r->plan->p.transb, begin, c.j, end - begin, c.n);
-}
-
-/* Which chunk of A, of B a step needs. */
-static int64_t chunk_a(const struct run *r, int64_t step)
-{
-    struct gb_rect c = gb_plan_panel(r->plan, panel_of(r, step));
-
-    return c.i / r->plan->panel_m * r->steps_k + step % r->steps_k;
-}
-
-static int64_t chunk_b(const struct run *r, int64_t step)
-{
-    struct gb_rect c = gb_plan_panel(r->plan, panel_of(r, step));
-
-    return c.j / r->plan->panel_n * r->steps_k + step % r->steps_k;
-}
+/* ---- buffers -------------------------------------------------------------------------- */
 
 static struct gb_buffer *holder(struct gb_buffer *buffers, int n, int64_t chunk)
 {
@@ -241,18 +167,7 @@ static struct gb_buffer *holder(struct gb_buffer *buffers, int n, int64_t chunk)
 
 static struct gb_buffer *buffer_c(const struct run *r, int64_t panel)
 {
-    return &r->lane->c[(panel - r->first) % r->n_c];
-}
-
-/* Leading dimension of a panel of C on the device. Short columns lie densely, so that a piece
- * is one run of memory: devices copy short rows slowly. */
-static int64_t ld_c(const struct gb_plan *plan, int64_t rows)
-{
-    size_t size = gb_type_size(plan->p.type_c);
-
-    if ((size_t)rows * size < 1024 && plan->kernel->align <= size)
-        return rows;
-    return gb_plan_ld(rows, plan->p.type_c);
+    return &r->lane->c[panel % r->needs.c.n];
 }
 
 /* ---- upload --------------------------------------------------------------------------- */
@@ -266,15 +181,9 @@ static void up_start(struct run *r, const struct operand *x, struct gb_buffer *b
     r->up_operand = x;
     r->up_buffer = buffer;
     r->up_rect = rect;
-    if (pitch <= r->up_bytes) {
-        r->up_rows = rect.m;
-        r->up_cols = (int64_t)(r->up_bytes / pitch);
-    } else {
-        r->up_rows = gb_min(rect.m, (int64_t)(r->up_bytes / x->size));
-        r->up_cols = 1;
-    }
+    r->up_extent = gb_upload_piece(rect.m, pitch, x->size, r->up_bytes);
     r->up_piece = 0;
-    r->up_pieces = gb_rect_pieces(rect, r->up_rows, r->up_cols);
+    r->up_pieces = gb_rect_pieces(rect, r->up_extent.rows, r->up_extent.cols);
 }
 
 /* A chunk is on the device already, or takes the buffer that was needed longest ago; false
@@ -304,35 +213,37 @@ static bool up_chunk(struct run *r, const struct operand *x, struct gb_buffer *b
  * that `idle` has been recorded. */
 static bool c_is_free(const struct run *r, int64_t panel)
 {
-    return r->fetch_panel > panel - r->n_c;
+    return r->fetch_panel > panel - r->needs.c.n;
 }
 
 /* Move the cursor to the next piece; false when it has to wait or there is none. */
 static bool up_seek(struct run *r)
 {
+    const struct gb_plan *plan = r->plan;
+
     while (r->up_piece == r->up_pieces) {
-        int64_t step = r->up_step, panel = panel_of(r, step);
+        int64_t step = r->up_step, panel = gb_step_panel(plan, step);
 
         if (panel >= r->limit)
             return false;
         switch (r->up_stage) {
         case 0:
-            if (!up_chunk(r, &r->a, r->lane->a, r->n_a, chunk_a(r, step),
-                          rect_a(r, step)))
+            if (!up_chunk(r, &r->a, r->lane->a, r->needs.a.n,
+                          gb_step_chunk_a(plan, step), gb_step_a(plan, step)))
                 return false;
             break;
         case 1:
-            if (!up_chunk(r, &r->b, r->lane->b, r->n_b, chunk_b(r, step),
-                          rect_b(r, step)))
+            if (!up_chunk(r, &r->b, r->lane->b, r->needs.b.n,
+                          gb_step_chunk_b(plan, step), gb_step_b(plan, step)))
                 return false;
             break;
         case 2:
-            if (!reads_c(r) || !ends_panel(r, step))
+            if (!gb_plan_reads_c(plan) || !gb_step_ends_panel(plan, step))
                 break;
             if (!c_is_free(r, panel))
                 return false;
-            buffer_c(r, panel)->ld = ld_c(r->plan, gb_plan_panel(r->plan, panel).m);
-            up_start(r, &r->c, buffer_c(r, panel), gb_plan_panel(r->plan, panel));
+            buffer_c(r, panel)->ld = gb_plan_ld_c(plan, gb_plan_panel(plan, panel).m);
+            up_start(r, &r->c, buffer_c(r, panel), gb_plan_panel(plan, panel));
             break;
         default:
             r->up_step++;
@@ -352,7 +263,8 @@ static void up_fill(struct run *r)
     const struct operand *x = r->up_operand;
     const struct gb_buffer *buffer = r->up_buffer;
     struct gb_rect rect = r->up_rect;
-    struct gb_rect piece = gb_rect_piece(rect, r->up_rows, r->up_cols, r->up_piece);
+    struct gb_rect piece =
+        gb_rect_piece(rect, r->up_extent.rows, r->up_extent.cols, r->up_piece);
     char *from = x->at + (piece.i + piece.j * x->ld) * (int64_t)x->size;
     size_t from_pitch = (size_t)x->ld * x->size;
     size_t width = (size_t)piece.m * x->size, height = (size_t)piece.n;
@@ -459,57 +371,9 @@ static int64_t sent_steps(const struct run *r)
     return r->up_sent < r->up_filled ? up_at(r, r->up_sent)->step : r->up_step;
 }
 
-static void fill_args(const struct run *r, int64_t step, const struct gb_buffer *a,
-                      const struct gb_buffer *b, struct gb_gemm_args *g)
-{
-    const struct gb_plan *plan = r->plan;
-    const struct gb_problem *p = &plan->p;
-    struct gb_rect panel = gb_plan_panel(plan, panel_of(r, step));
-    const struct gb_buffer *c = buffer_c(r, panel_of(r, step));
-    bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
-    int64_t begin, end;
-
-    k_range(r, step, &begin, &end);
-    *g = (struct gb_gemm_args){
-        .a = a->block.ptr,
-        .b = b->block.ptr,
-        .c = c->block.ptr,
-        .partial = r->lane->partial.block.ptr,
-        .m = panel.m,
-        .n = panel.n,
-        .k = p->k,
-        .k_begin = begin,
-        .k_end = end,
-        .a_m = ta ? a->ld : 1,
-        .a_k = ta ? 1 : a->ld,
-        .b_k = tb ? b->ld : 1,
-        .b_n = tb ? 1 : b->ld,
-        .ldc = ld_c(plan, panel.m),
-        .split_len = plan->split_len,
-        .row0 = panel.i,
-        .col0 = panel.j,
-        .alpha = {p->alpha.re, p->alpha.im},
-        .beta = {p->beta.re, p->beta.im},
-        .splits = plan->splits,
-        .split0 = (int32_t)gb_split_first(begin, plan->split_len),
-        .split_count = (int32_t)gb_split_touched(begin, end, plan->split_len),
-        .batch = 1,
-        .group_m = plan->group_m,
-    };
-    if (gb_is_complex(p->type)) {
-        if (p->transa == GB_C || p->transa == GB_CONJ)
-            g->flags |= GB_G_CONJ_A;
-        if (p->transb == GB_C || p->transb == GB_CONJ)
-            g->flags |= GB_G_CONJ_B;
-    }
-    if (!reads_c(r))
-        g->flags |= GB_G_BETA_ZERO;
-    if (ends_panel(r, step) && plan->splits == 1)
-        g->flags |= GB_G_EPILOGUE;
-}
-
-static enum gb_status launch_kernels(struct run *r, int64_t step,
-                                     const struct gb_gemm_args *g)
+/* `ends`: the panel's sums are whole after this step. */
+static enum gb_status launch_kernels(struct run *r, const struct gb_gemm_args *g,
+                                     bool ends)
 {
     const struct gb_kernel *k = r->plan->kernel;
     struct gb_tile_map map;
@@ -517,7 +381,7 @@ static enum gb_status launch_kernels(struct run *r, int64_t step,
 
     gb_tile_map_init(&map, g, k->tile_m, k->tile_n);
     s = launch(r, r->gemm, gb_tile_map_units(&map), k->threads, k->smem, g);
-    if (s == GB_SUCCESS && r->reduce && ends_panel(r, step))
+    if (s == GB_SUCCESS && r->reduce && ends)
         s = launch(r, r->reduce,
                    gb_min(gb_ceil_div(g->m * g->n, GB_REDUCE_THREADS), REDUCE_BLOCKS),
                    GB_REDUCE_THREADS, 0, g);
@@ -526,31 +390,37 @@ static enum gb_status launch_kernels(struct run *r, int64_t step,
 
 static enum gb_status launch_step(struct run *r)
 {
-    int64_t step = r->launched, panel = panel_of(r, step);
-    struct gb_buffer *a = holder(r->lane->a, r->n_a, chunk_a(r, step));
-    struct gb_buffer *b = holder(r->lane->b, r->n_b, chunk_b(r, step));
-    struct gb_buffer *c = buffer_c(r, panel);
+    const struct gb_plan *plan = r->plan;
+    int64_t step = r->launched;
+    bool ends = gb_step_ends_panel(plan, step);
+    struct gb_buffer *a = holder(r->lane->a, r->needs.a.n, gb_step_chunk_a(plan, step));
+    struct gb_buffer *b = holder(r->lane->b, r->needs.b.n, gb_step_chunk_b(plan, step));
+    struct gb_buffer *c = buffer_c(r, gb_step_panel(plan, step));
     struct gb_event *computed = r->lane->computed[c - r->lane->c];
     struct gb_stream *compute = r->lane->compute;
     struct gb_gemm_args g;
     enum gb_status s;
 
     assert(a && b);
-    fill_args(r, step, a, b, &g);
+    gb_step_args(plan, step, &g);
+    g.a = a->block.ptr;
+    g.b = b->block.ptr;
+    g.c = c->block.ptr;
+    g.partial = r->lane->partial.block.ptr;
     s = wait_for(r, a->ready, compute);
     if (s == GB_SUCCESS)
         s = wait_for(r, b->ready, compute);
-    if (s == GB_SUCCESS && ends_panel(r, step))
-        s = wait_for(r, reads_c(r) ? c->ready : c->idle, compute);
+    if (s == GB_SUCCESS && ends)
+        s = wait_for(r, gb_plan_reads_c(plan) ? c->ready : c->idle, compute);
     if (s == GB_SUCCESS)
-        s = launch_kernels(r, step, &g);
+        s = launch_kernels(r, &g, ends);
     if (s == GB_SUCCESS)
         s = record(r, a->idle, compute);
     if (s == GB_SUCCESS)
         s = record(r, b->idle, compute);
-    if (s == GB_SUCCESS && ends_panel(r, step))
+    if (s == GB_SUCCESS && ends)
         s = record(r, computed, compute);
-    if (s == GB_SUCCESS && ends_panel(r, step))
+    if (s == GB_SUCCESS && ends)
         s = wait_for(r, computed, r->lane->down);
     r->launched++;
     return s;
@@ -560,8 +430,10 @@ static enum gb_status pump_kernels(struct run *r, bool *moved)
 {
     enum gb_status s = GB_SUCCESS;
 
-    while (s == GB_SUCCESS && r->launched < gb_min(sent_steps(r), steps(r, r->limit)) &&
-           (!ends_panel(r, r->launched) || c_is_free(r, panel_of(r, r->launched)))) {
+    while (s == GB_SUCCESS &&
+           r->launched < gb_min(sent_steps(r), gb_panel_step(r->plan, r->limit)) &&
+           (!gb_step_ends_panel(r->plan, r->launched) ||
+            c_is_free(r, gb_step_panel(r->plan, r->launched)))) {
         s = launch_step(r);
         *moved = true;
     }
@@ -585,7 +457,7 @@ static enum gb_status fetch_piece(struct run *r)
         gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, r->fetch_piece);
     struct gb_buffer *c = buffer_c(r, r->fetch_panel);
     size_t width = (size_t)piece.m * r->c.size, height = (size_t)piece.n;
-    size_t from_pitch = (size_t)ld_c(plan, panel.m) * r->c.size, pitch = width;
+    size_t from_pitch = (size_t)gb_plan_ld_c(plan, panel.m) * r->c.size, pitch = width;
     size_t to_pitch = (size_t)r->c.ld * r->c.size;
     gb_devptr from = c->block.ptr +
                      (gb_devptr)((piece.i - panel.i) * (int64_t)r->c.size) +
@@ -657,7 +529,7 @@ static enum gb_status pump_down(struct run *r, bool *moved)
     if (count_final(r))
         *moved = true;
     while (s == GB_SUCCESS && r->fetched - r->final < (unsigned)r->lane->n_down &&
-           steps(r, r->fetch_panel + 1) <= r->launched) {
+           gb_panel_step(r->plan, r->fetch_panel + 1) <= r->launched) {
         s = fetch_piece(r);
         *moved = true;
     }
@@ -710,7 +582,7 @@ static void look_for_signals(struct run *r, const struct gb_hold *hold, int64_t 
     r->looked_ns = now;
     if (!gb_hold_wanted(hold))
         return;
-    reached = r->first + gb_ceil_div(r->launched, r->steps_k);
+    reached = gb_ceil_div(r->launched, gb_plan_ranges(r->plan));
     r->limit = gb_min(r->limit, gb_max(reached, r->first + 1));
 }
 
@@ -764,30 +636,23 @@ static enum gb_status settle(struct run *r, enum gb_status s)
 
 /* ---- one run -------------------------------------------------------------------------- */
 
-static enum gb_status take_buffer(struct run *r, struct gb_buffer *buffer, int64_t rows,
-                                  int64_t cols, size_t size)
-{
-    size_t bytes;
-
-    buffer->chunk = -1;
-    buffer->last = -1;
-    if (!gb_mul3((size_t)rows, (size_t)cols, size, &bytes))
-        return GB_E_NOMEM;
-    return gb_pool_get(&r->engine->pool, bytes, &buffer->block);
-}
-
-static enum gb_status take_chunks(struct run *r, struct gb_buffer *buffers, int n,
-                                  struct gb_rect most)
+static enum gb_status take_buffers(struct run *r, struct gb_buffer *buffers,
+                                   const struct gb_need *need)
 {
     enum gb_status s = GB_SUCCESS;
+    size_t bytes;
 
-    for (int i = 0; i < n && s == GB_SUCCESS; i++)
-        s = take_buffer(r, &buffers[i], gb_plan_ld(most.m, r->plan->p.type), most.n,
-                        gb_type_size(r->plan->p.type));
+    for (int i = 0; i < need->n && s == GB_SUCCESS; i++) {
+        buffers[i].chunk = -1;
+        buffers[i].last = -1;
+        if (!gb_mul3((size_t)need->ld, (size_t)need->cols, need->size, &bytes))
+            return GB_E_NOMEM;
+        s = gb_pool_get(&r->engine->pool, bytes, &buffers[i].block);
+    }
     return s;
 }
 
-static void give_buffers(struct run *r)
+static void give_memory(struct run *r)
 {
     struct gb_pool *pool = &r->engine->pool;
 
@@ -799,39 +664,28 @@ static void give_buffers(struct run *r)
     gb_pool_put(pool, &r->lane->partial.block);
 }
 
-static enum gb_status try_buffers(struct run *r)
+static enum gb_status try_memory(struct run *r)
 {
-    const struct gb_plan *plan = r->plan;
-    const struct gb_problem *p = &plan->p;
-    int64_t pm = plan->panel_m, pn = plan->panel_n, pk = plan->panel_k;
-    enum gb_status s =
-        take_chunks(r, r->lane->a, r->n_a, stored(p->transa, 0, 0, pm, pk));
+    enum gb_status s = take_buffers(r, r->lane->a, &r->needs.a);
 
     if (s == GB_SUCCESS)
-        s = take_chunks(r, r->lane->b, r->n_b, stored(p->transb, 0, 0, pk, pn));
-    for (int i = 0; i < r->n_c && s == GB_SUCCESS; i++)
-        s = take_buffer(r, &r->lane->c[i], gb_plan_ld(pm, p->type_c), pn, r->c.size);
-    if (s == GB_SUCCESS && uses_partial(plan))
-        s = take_buffer(r, &r->lane->partial, pm, pn,
-                        (size_t)plan->splits * gb_type_size(plan->kernel->type_acc));
+        s = take_buffers(r, r->lane->b, &r->needs.b);
+    if (s == GB_SUCCESS)
+        s = take_buffers(r, r->lane->c, &r->needs.c);
+    if (s == GB_SUCCESS)
+        s = take_buffers(r, &r->lane->partial, &r->needs.partial);
     return s;
 }
 
-static enum gb_status take_buffers(struct run *r)
+static enum gb_status take_memory(struct run *r)
 {
-    const struct gb_plan *plan = r->plan;
-    const struct gb_problem *p = &plan->p;
-    enum gb_status s;
+    enum gb_status s = try_memory(r);
 
-    r->n_a = plan->panel_m >= p->m && r->steps_k == 1 ? 1 : 2;
-    r->n_b = plan->panel_n >= p->n && r->steps_k == 1 ? 1 : 2;
-    r->n_c = gb_plan_panels(plan) == 1 ? 1 : 2;
-    s = try_buffers(r);
     if (s == GB_E_NOMEM) {
         /* cached blocks of other sizes may be what is in the way */
-        give_buffers(r);
+        give_memory(r);
         gb_pool_trim(&r->engine->pool);
-        s = try_buffers(r);
+        s = try_memory(r);
     }
     return s;
 }
@@ -849,7 +703,7 @@ static enum gb_status take_slots(struct run *r)
     r->up_bytes = least > LEAST_PIECE ? least : LEAST_PIECE;
     if (r->up_bytes > plan->slot_bytes)
         r->up_bytes = plan->slot_bytes;
-    if (reads_c(r))
+    if (gb_plan_reads_c(r->plan))
         sent += c;
     slot = r->up_bytes > piece ? r->up_bytes : piece;
     if (slot > GB_BLOCK_BYTES)
@@ -881,7 +735,7 @@ static void fault_in(struct run *r)
     size_t row = (size_t)p->m * r->c.size, pitch = (size_t)r->c.ld * r->c.size;
     size_t bytes = pitch * (size_t)(p->n - 1) + row;
 
-    if (reads_c(r) || r->by_hand || r->c.direct || bytes < FAULT_BYTES ||
+    if (gb_plan_reads_c(r->plan) || r->by_hand || r->c.direct || bytes < FAULT_BYTES ||
         pitch > 2 * row)
         return;
     gb_copy_make_fault(&r->lane->fault, r->c.at, bytes);
@@ -892,8 +746,10 @@ static enum gb_status look_at_operands(struct run *r)
 {
     struct gb_device *dev = r->engine->dev;
     const struct gb_problem *p = &r->plan->p;
-    struct gb_rect a = stored(p->transa, 0, 0, p->m, p->k);
-    struct gb_rect b = stored(p->transb, 0, 0, p->k, p->n);
+    struct gb_rect a =
+        gb_rect_stored(p->transa, (struct gb_rect){.m = p->m, .n = p->k});
+    struct gb_rect b =
+        gb_rect_stored(p->transb, (struct gb_rect){.m = p->k, .n = p->n});
     struct operand *const x[] = {&r->a, &r->b, &r->c};
     const struct gb_rect rect[] = {a, b, {.m = p->m, .n = p->n}};
 
@@ -913,31 +769,15 @@ static enum gb_status look_at_operands(struct run *r)
     return GB_SUCCESS;
 }
 
-/* The first panel that is not final, and how many of its pieces are. */
-static int64_t panel_at(const struct gb_plan *plan, int64_t done, int64_t *skip)
-{
-    int64_t panel = 0, panels = gb_plan_panels(plan);
-
-    for (; panel < panels; panel++) {
-        int64_t pieces = gb_rect_pieces(gb_plan_panel(plan, panel), plan->piece_rows,
-                                        plan->piece_cols);
-
-        if (done < pieces)
-            break;
-        done -= pieces;
-    }
-    *skip = done;
-    return panel;
-}
-
 /* Panels *panel, *panel + 1, ... until C is final or the caller's signals ask for a pause. */
 static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
                                  int64_t *panel)
 {
     enum gb_status s;
 
-    r->steps_k = gb_max(1, gb_ceil_div(r->plan->p.k, r->plan->panel_k));
+    r->needs = gb_plan_needs(r->plan);
     r->first = r->fetch_panel = r->final_panel = *panel;
+    r->up_step = r->launched = gb_panel_step(r->plan, r->first);
     r->fetch_piece = r->skip;
     r->limit = gb_plan_panels(r->plan);
     s = look_at_operands(r);
@@ -946,7 +786,7 @@ static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
     if (s == GB_SUCCESS)
         s = take_slots(r);
     if (s == GB_SUCCESS)
-        s = take_buffers(r);
+        s = take_memory(r);
     if (s == GB_SUCCESS) {
         fault_in(r);
         s = pump(r, hold);
@@ -955,7 +795,7 @@ static enum gb_status run_panels(struct run *r, const struct gb_hold *hold,
         else
             gb_stage_cancel(&r->engine->stage, &r->lane->fault);
     }
-    give_buffers(r);
+    give_memory(r);
     *panel = r->final_panel;
     return s;
 }
@@ -1009,7 +849,7 @@ enum gb_why gb_exec_from(struct gb_engine *engine, const struct gb_plan *plan,
         return GB_WHY_LOST;
     if (plan->p.uplo != GB_FULL || plan->p.m < 1 || plan->p.n < 1 || plan->p.k < 1)
         return GB_WHY_UNSUPPORTED;
-    panel = panel_at(plan, stats->done, &skip);
+    panel = gb_plan_panel_at(plan, stats->done, &skip);
     gb_hold_begin(&hold);
     while (panel < panels && s == GB_SUCCESS) {
         s = run_lane(engine, plan, &hold, skip, &panel, stats);

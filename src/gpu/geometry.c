@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a plan cuts into what: buffers, steps, chunks, and the kernels' view of a step. Pure. */
+#include "geometry.h"
+
+#include "tile_map.h"
+
+struct gb_needs gb_plan_needs(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+    int64_t pm = plan->panel_m, pn = plan->panel_n, pk = plan->panel_k;
+    struct gb_rect a = gb_rect_stored(p->transa, (struct gb_rect){.m = pm, .n = pk});
+    struct gb_rect b = gb_rect_stored(p->transb, (struct gb_rect){.m = pk, .n = pn});
+    struct gb_needs needs = {
+        .a = {pm >= p->m && pk >= p->k ? 1 : 2, gb_plan_ld(a.m, p->type), a.n,
+              gb_type_size(p->type)},
+        .b = {pn >= p->n && pk >= p->k ? 1 : 2, gb_plan_ld(b.m, p->type), b.n,
+              gb_type_size(p->type)},
+        .c = {pm >= p->m && pn >= p->n ? 1 : 2, gb_plan_ld(pm, p->type_c), pn,
+              gb_type_size(p->type_c)},
+    };
+
+    if (plan->splits > 1 || pk < p->k)
+        needs.partial = (struct gb_need){
+            1, pm, pn, (size_t)plan->splits * gb_type_size(plan->kernel->type_acc)};
+    return needs;
+}
+
+static size_t bytes_of(const struct gb_need *need)
+{
+    return (size_t)need->n * (size_t)need->ld * (size_t)need->cols * need->size;
+}
+
+size_t gb_plan_bytes(const struct gb_plan *plan)
+{
+    struct gb_needs needs = gb_plan_needs(plan);
+
+    return bytes_of(&needs.a) + bytes_of(&needs.b) + bytes_of(&needs.c) +
+           bytes_of(&needs.partial);
+}
+
+int64_t gb_plan_ld_c(const struct gb_plan *plan, int64_t rows)
+{
+    size_t size = gb_type_size(plan->p.type_c);
+
+    if ((size_t)rows * size < 1024 && plan->kernel->align <= size)
+        return rows;
+    return gb_plan_ld(rows, plan->p.type_c);
+}
+
+int64_t gb_plan_panel_at(const struct gb_plan *plan, int64_t done, int64_t *skip)
+{
+    int64_t panel = 0, panels = gb_plan_panels(plan);
+
+    for (; panel < panels; panel++) {
+        int64_t pieces = gb_rect_pieces(gb_plan_panel(plan, panel), plan->piece_rows,
+                                        plan->piece_cols);
+
+        if (done < pieces)
+            break;
+        done -= pieces;
+    }
+    *skip = done;
+    return panel;
+}
+
+struct gb_range gb_step_k(const struct gb_plan *plan, int64_t step)
+{
+    int64_t begin = step % gb_plan_ranges(plan) * plan->panel_k;
+
+    return (struct gb_range){begin, gb_min(begin + plan->panel_k, plan->p.k)};
+}
+
+struct gb_rect gb_step_a(const struct gb_plan *plan, int64_t step)
+{
+    struct gb_rect c = gb_plan_panel(plan, gb_step_panel(plan, step));
+    struct gb_range k = gb_step_k(plan, step);
+
+    return gb_rect_stored(
+        plan->p.transa,
+        (struct gb_rect){.i = c.i, .j = k.begin, .m = c.m, .n = k.end - k.begin});
+}
+
+struct gb_rect gb_step_b(const struct gb_plan *plan, int64_t step)
+{
+    struct gb_rect c = gb_plan_panel(plan, gb_step_panel(plan, step));
+    struct gb_range k = gb_step_k(plan, step);
+
+    return gb_rect_stored(
+        plan->p.transb,
+        (struct gb_rect){.i = k.begin, .j = c.j, .m = k.end - k.begin, .n = c.n});
+}
+
+int64_t gb_step_chunk_a(const struct gb_plan *plan, int64_t step)
+{
+    struct gb_rect c = gb_plan_panel(plan, gb_step_panel(plan, step));
+
+    return gb_panel_step(plan, c.i / plan->panel_m) + step % gb_plan_ranges(plan);
+}
+
+int64_t gb_step_chunk_b(const struct gb_plan *plan, int64_t step)
+{
+    struct gb_rect c = gb_plan_panel(plan, gb_step_panel(plan, step));
+
+    return gb_panel_step(plan, c.j / plan->panel_n) + step % gb_plan_ranges(plan);
+}
+
+void gb_step_args(const struct gb_plan *plan, int64_t step, struct gb_gemm_args *args)
+{
+    const struct gb_problem *p = &plan->p;
+    struct gb_rect panel = gb_plan_panel(plan, gb_step_panel(plan, step));
+    struct gb_range k = gb_step_k(plan, step);
+    int64_t ld_a = gb_plan_ld(gb_step_a(plan, step).m, p->type);
+    int64_t ld_b = gb_plan_ld(gb_step_b(plan, step).m, p->type);
+    bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
+
+    *args = (struct gb_gemm_args){
+        .m = panel.m,
+        .n = panel.n,
+        .k = p->k,
+        .k_begin = k.begin,
+        .k_end = k.end,
+        .a_m = ta ? ld_a : 1,
+        .a_k = ta ? 1 : ld_a,
+        .b_k = tb ? ld_b : 1,
+        .b_n = tb ? 1 : ld_b,
+        .ldc = gb_plan_ld_c(plan, panel.m),
+        .split_len = plan->split_len,
+        .row0 = panel.i,
+        .col0 = panel.j,
+        .alpha = {p->alpha.re, p->alpha.im},
+        .beta = {p->beta.re, p->beta.im},
+        .splits = plan->splits,
+        .split0 = (int32_t)gb_split_first(k.begin, plan->split_len),
+        .split_count = (int32_t)gb_split_touched(k.begin, k.end, plan->split_len),
+        .batch = 1,
+        .group_m = plan->group_m,
+    };
+    if (gb_is_complex(p->type)) {
+        if (p->transa == GB_C || p->transa == GB_CONJ)
+            args->flags |= GB_G_CONJ_A;
+        if (p->transb == GB_C || p->transb == GB_CONJ)
+            args->flags |= GB_G_CONJ_B;
+    }
+    if (!gb_plan_reads_c(plan))
+        args->flags |= GB_G_BETA_ZERO;
+    if (gb_step_ends_panel(plan, step) && plan->splits == 1)
+        args->flags |= GB_G_EPILOGUE;
+}
+
+struct gb_extent gb_upload_piece(int64_t rows, size_t pitch_bytes, size_t size,
+                                 size_t limit_bytes)
+{
+    if (pitch_bytes <= limit_bytes)
+        return (struct gb_extent){rows, (int64_t)(limit_bytes / pitch_bytes)};
+    return (struct gb_extent){gb_min(rows, (int64_t)(limit_bytes / size)), 1};
+}
