@@ -10,6 +10,7 @@
 
 #include "emu_kernels.h"
 #include "fiber.h"
+#include "fiber_copies.h"
 #include "gemm_args.h"
 #include "tap.h"
 
@@ -264,55 +265,115 @@ static void check_table(void)
        "but not in another family");
 }
 
-#if defined(__x86_64__)
-/* The two compilations of a kernel on random data, whose sums round at every step. */
-static void check_compilations(void)
-{
-    enum { M = 70, N = 66, K = 45 };
-    static double a[M * K], b[K * N], c[2][M * N];
-    const struct gb_emu_kernel *any = gb_emu_kernels_any, *fma = gb_emu_kernels_fma;
-    char error[200];
+/* A product on random data, whose sums round at every step. */
+enum { M = 70, N = 66, K = 45 };
+static double a[M * K], b[K * N], c[2][M * N];
 
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-        skip("this processor has no fused multiply-add");
-        return;
-    }
+static void fill_operands(void)
+{
     srand48(1);
     for (int i = 0; i < M * K; i++)
         a[i] = drand48() - 0.5;
     for (int i = 0; i < K * N; i++)
         b[i] = drand48() - 0.5;
-    while (any->symbol && strcmp(any->symbol, "gb_gemm_simt_f64_64x64x8_nn") != 0)
-        any++, fma++;
-    for (int i = 0; i < 2; i++) {
-        struct gb_gemm_args g = {.a = (uintptr_t)a,
-                                 .b = (uintptr_t)b,
-                                 .c = (uintptr_t)c[i],
-                                 .m = M,
-                                 .n = N,
-                                 .k = K,
-                                 .k_end = K,
-                                 .a_m = 1,
-                                 .a_k = M,
-                                 .b_k = 1,
-                                 .b_n = K,
-                                 .ldc = M,
-                                 .split_len = K,
-                                 .splits = 1,
-                                 .split_count = 1,
-                                 .batch = 1,
-                                 .group_m = 1,
-                                 .alpha = {0.3, 0},
-                                 .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
+}
 
-        if (gb_fiber_run(i ? fma : any, 4, 256, 0, &g, sizeof g, 1, error,
-                         sizeof error))
-            bail("%s", error);
+static const struct gb_emu_kernel *in_table(const struct gb_emu_kernel *k)
+{
+    while (k->symbol && strcmp(k->symbol, "gb_gemm_simt_f64_64x64x8_nn") != 0)
+        k++;
+    return k;
+}
+
+static void multiply(const struct gb_emu_kernel *k, double *to)
+{
+    char error[200];
+    struct gb_gemm_args g = {.a = (uintptr_t)a,
+                             .b = (uintptr_t)b,
+                             .c = (uintptr_t)to,
+                             .m = M,
+                             .n = N,
+                             .k = K,
+                             .k_end = K,
+                             .a_m = 1,
+                             .a_k = M,
+                             .b_k = 1,
+                             .b_n = K,
+                             .ldc = M,
+                             .split_len = K,
+                             .splits = 1,
+                             .split_count = 1,
+                             .batch = 1,
+                             .group_m = 1,
+                             .alpha = {0.3, 0},
+                             .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
+
+    if (gb_fiber_run(k, 4, 256, 0, &g, sizeof g, 1, error, sizeof error))
+        bail("%s", error);
+}
+
+#if defined(__x86_64__)
+static void check_compilations(void)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        skip("this processor has no fused multiply-add");
+        return;
     }
+    multiply(in_table(gb_emu_kernels_any), c[0]);
+    multiply(in_table(gb_emu_kernels_fma), c[1]);
     ok(c[0][M * N - 1] != 0 && memcmp(c[0], c[1], sizeof c[0]) == 0,
        "a kernel gives the same bits with and without the processor's multiply-add");
 }
 #endif
+
+/* ---- asynchronous copies ---- */
+
+enum { SEEDS = 8 };
+
+/* Under how many of the seeds the kernel's result is wrong. */
+static int copied_wrong(void (*body)(const void *))
+{
+    enum { THREADS = 96, BLOCKS = 3, EACH = COPIES_WORDS };
+    static uint32_t from[BLOCKS * THREADS * EACH], to[BLOCKS * THREADS * EACH];
+    struct gb_emu_kernel k = {.symbol = "copies", .family = "test", .body = body};
+    struct gb_gemm_args g = {.a = (uintptr_t)from, .c = (uintptr_t)to, .m = THREADS};
+    char error[200];
+    int wrong = 0;
+
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        from[i] = (uint32_t)i + 1;
+    for (uint32_t seed = 0; seed < SEEDS; seed++) {
+        bool good = true;
+
+        memset(to, 0, sizeof to);
+        if (gb_fiber_run(&k, BLOCKS, THREADS, THREADS * EACH * 4, &g, sizeof g, seed,
+                         error, sizeof error) != 0)
+            bail("%s", error);
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+            good = good && to[i] == (i % EACH < COPIES_VALID ? from[i] : 0);
+        wrong += !good;
+    }
+    return wrong;
+}
+
+/* What is missing from a kernel is seen every time, whatever the order. */
+static void check_copies(void)
+{
+    is_int(0, copied_wrong(copies_right), "copies, a wait and a barrier: right");
+    is_int(SEEDS, copied_wrong(copies_no_wait), "copies without a wait are seen");
+    is_int(SEEDS, copied_wrong(copies_no_barrier), "a wait without a barrier is seen");
+    is_int(SEEDS, copied_wrong(copies_late_wait), "a wait after the barrier is seen");
+    is_int(SEEDS, copied_wrong(copies_early_refill),
+           "a copy over what other threads still read is seen");
+    is_int(SEEDS, copied_wrong(copies_source_reused),
+           "a source that changes under a copy is seen");
+    multiply(gb_emu_kernel_find("gemm_simt_f64", "gb_gemm_simt_f64_64x64x8_nn"), c[0]);
+    multiply(&copies_gemm, c[1]);
+    ok(memcmp(c[0], c[1], sizeof c[0]) == 0, "the product's kernel compiled here");
+    multiply(&copies_gemm_no_wait, c[1]);
+    ok(memcmp(c[0], c[1], sizeof c[0]) != 0,
+       "the product's kernel without its waits is wrong");
+}
 
 int main(void)
 {
@@ -323,6 +384,8 @@ int main(void)
     check_mistakes();
     check_threads();
     check_table();
+    fill_operands();
+    check_copies();
 #if defined(__x86_64__)
     check_compilations();
 #endif

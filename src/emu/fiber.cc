@@ -5,6 +5,7 @@
  * each other's progress is varied by a seed. */
 #include "fiber.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ constexpr size_t GUARD = 0; /* the sanitizer's own zones see more */
 constexpr size_t GUARD = 64; /* bytes after an area of shared memory */
 #endif
 
-enum State { READY, WAITING, DONE, REFUSED };
+enum State { READY, WAITING, DONE, REFUSED, NO_MEMORY };
 
 /* Where execution may be switched to and from. */
 struct Context {
@@ -92,12 +93,21 @@ struct Area {
 
 struct Crew;
 
+/* An asynchronous copy that has been asked for. */
+struct Copy {
+    void *to;
+    const void *from;
+    uint32_t bytes, valid;
+};
+
 struct Fiber {
     Context context;
     Crew *crew;
     uint32_t thread;
     int line; /* of the barrier it waits at */
     State state;
+    Copy *copies; /* under way */
+    uint32_t copy_count, copy_room;
 };
 
 /* One run's fibers. Stacks are kept between blocks and between runs: each fiber is an endless
@@ -188,9 +198,18 @@ void switch_to(Context *from, Context *to)
 #endif
     for (;;) {
         crew->body(crew->args);
+        self->copy_count = 0;
         self->state = DONE;
         switch_to(&self->context, &crew->main);
     }
+}
+
+/* Ends the run from within a kernel. */
+[[noreturn]] void stop(Fiber *self, State state)
+{
+    self->state = state;
+    switch_to(&self->context, &self->crew->main);
+    abort(); /* a crew that stopped is not run again */
 }
 
 void context_init(Context *c, char *stack)
@@ -259,6 +278,8 @@ void crew_free(Crew *crew)
     ASAN_UNPOISON_MEMORY_REGION(crew->stacks, crew->threads * STACK);
 #endif
     munmap(crew->stacks, crew->threads * STACK);
+    for (uint32_t i = 0; i < crew->threads; i++)
+        free(crew->fibers[i].copies);
     free(crew->fixed.base);
     free(crew->fibers);
     free(crew);
@@ -422,8 +443,29 @@ void run_round(Crew *crew, uint32_t *seed)
     }
 }
 
-/* 0, or the length of the message. */
-int run_block(Crew *crew, uint32_t *seed, char *error, size_t error_bytes)
+struct Message {
+    char *text;
+    size_t bytes;
+};
+
+__attribute__((format(printf, 2, 3))) int wrong(const Message &m, const char *format,
+                                                ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(m.text, m.bytes, format, args);
+    va_end(args);
+    return GB_FIBER_WRONG;
+}
+
+int no_memory(const Message &m, const char *symbol, uint32_t threads)
+{
+    snprintf(m.text, m.bytes, "%s: no memory for %u fibers", symbol, threads);
+    return GB_FIBER_NOMEM;
+}
+
+int run_block(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
 {
     for (;;) {
         const Fiber *waiting = nullptr, *done = nullptr;
@@ -432,31 +474,30 @@ int run_block(Crew *crew, uint32_t *seed, char *error, size_t error_bytes)
         for (uint32_t i = 0; i < crew->threads; i++) {
             const Fiber *f = &crew->fibers[i];
 
+            if (f->state == NO_MEMORY)
+                return no_memory(m, symbol, crew->threads);
             if (f->state == REFUSED)
-                return snprintf(
-                    error, error_bytes,
-                    "block %u: too much shared memory, or two objects of it",
-                    crew->block);
+                return wrong(m,
+                             "block %u: too much shared memory, or two objects of it",
+                             crew->block);
             if (f->state == DONE)
                 done = f;
             else if (waiting && waiting->line != f->line)
-                return snprintf(
-                    error, error_bytes,
-                    "block %u: thread %u waits at the barrier of line %d, thread "
-                    "%u at that of line %d",
+                return wrong(
+                    m,
+                    "block %u: thread %u waits at the barrier of line %d, thread %u at "
+                    "that of line %d",
                     crew->block, waiting->thread, waiting->line, f->thread, f->line);
             else
                 waiting = f;
         }
         if (waiting && done)
-            return snprintf(
-                error, error_bytes,
-                "block %u: thread %u waits at the barrier of line %d, thread %u "
-                "has ended",
-                crew->block, waiting->thread, waiting->line, done->thread);
+            return wrong(m,
+                         "block %u: thread %u waits at the barrier of line %d, thread "
+                         "%u has ended",
+                         crew->block, waiting->thread, waiting->line, done->thread);
         if (!area_intact(&crew->fixed) || !area_intact(&crew->dynamic))
-            return snprintf(error, error_bytes,
-                            "block %u: a write outside the shared memory", crew->block);
+            return wrong(m, "block %u: a write outside the shared memory", crew->block);
         if (!waiting)
             return 0;
     }
@@ -501,10 +542,8 @@ void *gb_fiber_shared(size_t bytes)
         crew->fixed.bytes = bytes;
         area_poison(&crew->fixed);
     }
-    if (crew->fixed.bytes != bytes) {
-        crew->current->state = REFUSED;
-        switch_to(&crew->current->context, &crew->main); /* for good */
-    }
+    if (crew->fixed.bytes != bytes)
+        stop(crew->current, REFUSED);
     return crew->fixed.at();
 }
 
@@ -513,31 +552,66 @@ void *gb_fiber_shared_dynamic(void)
     return now->dynamic.at();
 }
 
+void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid)
+{
+    Fiber *self = now->current;
+
+    if (self->copy_count == self->copy_room) {
+        const uint32_t room = self->copy_room ? 2 * self->copy_room : 16;
+        void *more = realloc(self->copies, room * sizeof *self->copies);
+
+        if (!more)
+            stop(self, NO_MEMORY);
+        self->copies = static_cast<Copy *>(more);
+        self->copy_room = room;
+    }
+    memset(to, 0xff, bytes);
+    self->copies[self->copy_count++] = {to, from, bytes, valid};
+}
+
+/* The last one first: the device promises no order. */
+void gb_fiber_copy_wait(void)
+{
+    Fiber *self = now->current;
+
+    while (self->copy_count > 0) {
+        const Copy &c = self->copies[--self->copy_count];
+
+        if (c.valid == 16 && c.bytes == 16) {
+            memcpy(c.to, c.from, 16);
+        } else if (c.valid == 8 && c.bytes == 8) {
+            memcpy(c.to, c.from, 8);
+        } else if (c.valid == 4 && c.bytes == 4) {
+            memcpy(c.to, c.from, 4);
+        } else {
+            memcpy(c.to, c.from, c.valid);
+            memset(static_cast<char *>(c.to) + c.valid, 0, c.bytes - c.valid);
+        }
+    }
+}
+
 /* ---- running ---- */
 
 int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
                  uint32_t smem_bytes, const void *args, size_t args_bytes,
                  uint32_t seed, char *error, size_t error_bytes)
 {
+    const Message message = {error, error_bytes};
     Crew *crew, *const outer = now;
     void *copy;
     Order order;
-    int length = 0;
+    int status = 0;
 
-    if (grid == 0 || block == 0 || block > MAX_BLOCK || smem_bytes > MAX_DYNAMIC) {
-        snprintf(error, error_bytes,
-                 "%s: illegal launch: grid %u, block %u, %u bytes shared", k->symbol,
-                 grid, block, smem_bytes);
-        return -1;
-    }
+    if (grid == 0 || block == 0 || block > MAX_BLOCK || smem_bytes > MAX_DYNAMIC)
+        return wrong(message, "%s: illegal launch: grid %u, block %u, %u bytes shared",
+                     k->symbol, grid, block, smem_bytes);
     crew = crew_take(block);
     copy = malloc(args_bytes ? args_bytes : 1);
     if (!crew || !copy || !area_open(&crew->dynamic, smem_bytes)) {
-        snprintf(error, error_bytes, "%s: no memory for %u fibers", k->symbol, block);
         free(copy);
         if (crew)
             crew_give(crew, true);
-        return -1;
+        return no_memory(message, k->symbol, block);
     }
     memcpy(copy, args, args_bytes);
     crew->body = k->body;
@@ -551,17 +625,17 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
     seed = seed * 2654435761u | 1;
     order = order_of_blocks(grid, &seed);
     now = crew;
-    for (uint64_t i = 0; i < grid && length == 0; i++) {
+    for (uint64_t i = 0; i < grid && status == 0; i++) {
         crew->block = (uint32_t)((order.first + i * order.step) % grid);
         area_poison(&crew->fixed);
         area_poison(&crew->dynamic);
-        length = run_block(crew, &seed, error, error_bytes);
+        status = run_block(crew, k->symbol, &seed, message);
     }
     now = outer;
     free(crew->dynamic.base);
     free(copy);
-    crew_give(crew, length == 0);
-    return length == 0 ? 0 : -1;
+    crew_give(crew, status == 0);
+    return status;
 }
 
 } // extern "C"

@@ -21,9 +21,15 @@ struct gb_emu_kernel {
 /* NULL when the emulated device has no such kernel. */
 const struct gb_emu_kernel *gb_emu_kernel_find(const char *family, const char *symbol);
 
+enum {
+    GB_FIBER_WRONG = -1, /* a mistake of the kernel */
+    GB_FIBER_NOMEM = -2  /* no memory for the fibers */
+};
+
 /* Run `grid` blocks of `block` threads. Blocks and, between barriers, threads run in an order
- * drawn from `seed`; shared memory starts as NaN. Returns 0, or -1 with a message in `error`
- * for a divergent barrier, a write outside the dynamic shared memory and the like. Thread-safe. */
+ * drawn from `seed`; shared memory starts as NaN. Returns 0, or one of the above with a
+ * message in `error`; mistakes are a divergent barrier, a write outside the dynamic shared
+ * memory and the like. Thread-safe. */
 int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
                  uint32_t smem_bytes, const void *args, size_t args_bytes,
                  uint32_t seed, char *error, size_t error_bytes);
@@ -37,6 +43,11 @@ uint32_t gb_fiber_grid(void);
 void gb_fiber_sync(int line);
 void *gb_fiber_shared(size_t bytes);
 void *gb_fiber_shared_dynamic(void);
+/* An asynchronous copy of `valid` bytes, zeros up to `bytes` (4, 8 or 16): the destination is
+ * NaN until this thread's next wait, which reads the source and then writes it. A copy that
+ * no wait follows never happens. */
+void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid);
+void gb_fiber_copy_wait(void);
 
 #ifdef __cplusplus
 }

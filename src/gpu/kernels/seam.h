@@ -193,7 +193,7 @@ GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
     *reinterpret_cast<Vec<T, N> *>(to) = v;
 }
 
-#if !GB_SEAM_CUDA
+#if GB_SEAM_AMDGCN
 /* Without an asynchronous copy the bytes travel through registers; the pipeline of the
  * kernels is right either way. Words of 4 bytes: no element is smaller. */
 template <int BYTES>
@@ -212,6 +212,21 @@ GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
 
 GB_INLINE void gb_copy_wait()
 {
+}
+#endif
+
+#if GB_SEAM_HOST
+/* The destination is NaN from here on and the bytes come with the wait, no sooner. */
+template <int BYTES>
+GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async sizes");
+    gb_fiber_copy(to, from, BYTES, (uint32_t)valid);
+}
+
+GB_INLINE void gb_copy_wait()
+{
+    gb_fiber_copy_wait();
 }
 #endif
 
