@@ -51,6 +51,7 @@ static const struct gb_emu_kernel kernels[] = {
     {.symbol = "twice", .family = "test", .body = twice},
     {.symbol = "inexact", .family = "test", .body = inexact},
     {.symbol = "wrong", .family = "test", .body = NULL},
+    {.symbol = "crowded", .family = "test", .body = NULL}, /* no room for its threads */
 };
 
 const struct gb_emu_kernel *gb_emu_kernel_find(const char *family, const char *symbol)
@@ -67,9 +68,11 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
                  uint32_t seed, char *error, size_t error_bytes)
 {
     (void)grid, (void)block, (void)smem_bytes, (void)args_bytes, (void)seed;
+    if (strcmp(k->symbol, "crowded") == 0)
+        return GB_FIBER_NOMEM;
     if (!k->body) {
         snprintf(error, error_bytes, "a barrier that half of the block reached");
-        return -1;
+        return GB_FIBER_WRONG;
     }
     k->body(args);
     return 0;
@@ -730,6 +733,30 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* A launch that finds no memory for its threads is no mistake: the device is lost. */
+static void test_crowded(void)
+{
+    struct gb_device *dev = open_device("", 4, 0);
+    struct gb_guest guest;
+    struct gb_function *f;
+    struct lane l;
+
+    ops->enter(dev, &guest);
+    lane_open(dev, &l);
+    if (ops->module_get(dev, l.module, "crowded", &f) != GB_SUCCESS)
+        bail("no such kernel");
+    is_int(GB_SUCCESS, ops->stream_sync(dev, l.work), "crowded: well before");
+    ops->launch(dev, l.work, f, 1, 1, 0, NULL, 0);
+    is_int(GB_E_DEVICE, ops->stream_sync(dev, l.work), "crowded: the device is lost");
+    ok(strstr(logged, "crowded: no memory") != NULL, "crowded: it says why: %s",
+       logged);
+    is_int(GB_E_DEVICE, ops->launch(dev, l.work, l.twice, 1, 1, 0, NULL, 0),
+           "crowded: and stays lost");
+    lane_close(dev, &l);
+    ops->leave(dev, &guest);
+    ops->close(dev);
+}
+
 static void test_threads(void)
 {
     struct gb_device *dev = open_device("", 9, 0);
@@ -776,6 +803,7 @@ int main(void)
     test_fault_text();
     test_fault_sweep();
     test_fault_answers();
+    test_crowded();
     test_threads();
     return 0;
 }

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include "child.h"
 #include "cpu.h"
 #include "engine.h"
 #include "fault.h"
@@ -432,12 +435,92 @@ static void reopen_for_many(const char *fault)
     gb_engine_close(engine);
 }
 
-int main(void)
+/* ---- no room for the emulated device's threads ---- */
+
+/* The limit leaves `room` bytes beyond what the process has now. */
+static void leave_room(int resource, size_t room)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t total = 0, data = 0;
+    struct rlimit limit;
+
+    if (!f || fscanf(f, "%zu %*u %*u %*u %*u %zu", &total, &data) != 2)
+        bail("no /proc/self/statm");
+    fclose(f);
+    getrlimit(resource, &limit);
+    limit.rlim_cur =
+        (resource == RLIMIT_AS ? total : data) * (size_t)sysconf(_SC_PAGESIZE) + room;
+    if (setrlimit(resource, &limit) != 0)
+        bail("setrlimit");
+}
+
+static void lift(int resource)
+{
+    struct rlimit limit;
+
+    getrlimit(resource, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+}
+
+/* In a child, where nothing has run, so that no stacks are kept from before. The limit is the
+ * device's alone: what the real BLAS does when it cannot have its threads is its business. */
+static int crowded(int resource, size_t room)
+{
+    struct gb_device_ref ref = {.ops = NULL};
+    struct gb_exec_stats stats;
+    struct gb_engine *engine;
+    char why[160] = "";
+    struct product x;
+    enum gb_why answer;
+
+    find_entry();
+    ref.ops = with_fault("", 3);
+    make(&x, GB_F64, 1);
+    product_restore(&x);
+    if (gb_engine_open(ref, &engine) != GB_SUCCESS)
+        bail("no device");
+    leave_room(resource, room);
+    answer = gb_exec(engine, &x.plan, &stats);
+    lift(resource);
+    if (answer != GB_WHY_LOST || !gb_engine_lost(engine) ||
+        !product_check(&x, stats.done, why, sizeof why))
+        bail("answer %s: %s", gb_why_name(answer), why);
+    gb_cpu_finish(&x.plan, stats.done);
+    if (!product_check(&x, product_pieces_total(&x), why, sizeof why))
+        bail("%s", why);
+    return 0;
+}
+
+static void no_room(void)
+{
+    static const char *const modes[] = {"crowded-data", "crowded-as"};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip("a sanitizer does not live under a memory limit (%s, %s)", modes[0], modes[1]);
+    return;
+#endif
+    for (size_t i = 0; i < GB_COUNT(modes); i++) {
+        struct child c;
+
+        child_run(&c, modes[i], NULL, 60);
+        ok(child_passed(&c),
+           "%s: a device without room for a block's threads is lost, "
+           "the CPU finishes C",
+           modes[i]);
+    }
+}
+
+int main(int argc, char **argv)
 {
     struct product x;
 
-    plan_lazy();
+    if (argc > 1)
+        return crowded(strcmp(argv[1], "crowded-as") == 0 ? RLIMIT_AS : RLIMIT_DATA,
+                       (size_t)4 << 20);
     find_entry();
+    plan_lazy();
+    no_room();
     make(&x, GB_F64, 1);
     all_operations(&x, "f64");
     short_of_memory(&x);

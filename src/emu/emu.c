@@ -297,30 +297,42 @@ static void run_copy(const struct emu_op *op)
                op->u.copy.src + i * op->u.copy.src_pitch, op->u.copy.width);
 }
 
-static void run_launch(const struct emu_op *op)
+/* False when this process has no room for a block's threads, which is no mistake of the
+ * program: the device fails. */
+static bool run_launch(const struct emu_op *op)
 {
     char error[160] = "";
 
-    if (gb_fiber_run(op->u.launch.kernel, op->u.launch.grid, op->u.launch.block,
-                     op->u.launch.smem, op->args, op->u.launch.args_bytes,
-                     op->u.launch.seed, error, sizeof error) != 0)
+    switch (gb_fiber_run(op->u.launch.kernel, op->u.launch.grid, op->u.launch.block,
+                         op->u.launch.smem, op->args, op->u.launch.args_bytes,
+                         op->u.launch.seed, error, sizeof error)) {
+    case 0:
+        return true;
+    case GB_FIBER_NOMEM:
+        return false;
+    default:
         die("launch %s: %s", op->u.launch.kernel->symbol, error);
+    }
 }
 
 /* Runs the head of a stream that is ready. The lock is released meanwhile. */
 static void step(struct gb_stream *s)
 {
     struct emu_op *op = s->head;
+    bool fails = op->late;
 
     s->busy = true;
-    if (op->kind != EMU_WAIT && !op->late) {
+    if (op->kind != EMU_WAIT && !fails) {
         pthread_mutex_unlock(&lock);
         if (op->kind == EMU_LAUNCH)
-            run_launch(op);
+            fails = !run_launch(op);
         else
             run_copy(op);
         pthread_mutex_lock(&lock);
-        if (op->kind == EMU_LAUNCH)
+        if (fails)
+            say(GB_LOG_WARN, "launch %s: no memory for its threads",
+                op->u.launch.kernel->symbol);
+        else if (op->kind == EMU_LAUNCH)
             check_guards("launch", op->u.launch.kernel->symbol);
     }
     s->busy = false;
@@ -328,7 +340,7 @@ static void step(struct gb_stream *s)
     if (!s->head)
         s->tail = &s->head;
     s->executed++;
-    if (op->late && !s->dev->lost)
+    if (fails && !s->dev->lost)
         lose(s->dev);
     free(op);
     pthread_cond_broadcast(&progress);

@@ -12,7 +12,8 @@
  * - Misuse ends the process with one line on stderr that names the operation: a damaged
  *   guard, a copy outside an allocation or from memory that is not pinned, memory freed
  *   under a queued copy, an operation in a thread that has not entered the device, a
- * kernel that goes wrong.
+ * kernel that goes wrong. For want of host memory it does not end: memory is refused, and
+ * a launch that cannot run loses the device.
  * - Operations fail on demand: see fault.h. */
 #ifndef GB_EMU_H
 #define GB_EMU_H
