@@ -11,6 +11,7 @@
 #include "bench.h"
 #include "device.h"
 #include "knobs.h"
+#include "lane.h"
 #include "stage.h"
 #include "util.h"
 
@@ -18,8 +19,7 @@ enum {
     SLOT = 1 << 20, /* of the threads' own staging */
     SLOTS = 3,      /* per thread */
     MOST_THREADS = 16,
-    RING_SLOT = 4 << 20, /* of the library's staging */
-    RING = 4,
+    MOST_SLOTS = 64, /* of the library's staging, in one direction */
     MOST_REPEATS = 101,
 };
 
@@ -32,9 +32,25 @@ static const char usage[] =
     "  --device LIST   as GEMMBLAS_DEVICE\n"
     "  --mib N         of one transfer (1024)\n"
     "  --repeats N     transfers of each kind, of which the median counts (5)\n"
-    "  --threads LIST  counts of staging threads (1,2,4,8,12,16)\n"
+    "  --slot KIB      of the library's staging (4096, as in a call)\n"
+    "  --slots N       of them, in one direction (8)\n"
+    "  --threads LIST  counts of staging threads of our own (1,2,4,8,12,16)\n"
     "\n"
     "Exit status: 0, 1 when data arrives changed, 2 for bad usage.\n";
+
+struct link_bench;
+
+/* The library's staging in one direction. */
+struct ring {
+    struct link_bench *b;
+    enum direction direction;
+    char *memory; /* of its slots */
+    struct gb_stream *stream;
+    pthread_t thread;
+    struct gb_party party;
+    struct gb_copy copy[MOST_SLOTS];
+    struct gb_event *event[MOST_SLOTS];
+};
 
 struct link_bench {
     struct gb_device *dev;
@@ -47,6 +63,8 @@ struct link_bench {
     gb_devptr device[2];
     struct gb_stream *stream[2];
     struct gb_stage stage; /* the library's copy threads */
+    size_t slot_bytes, ring;
+    struct ring rings[2];
 };
 
 /* What one transfer shares among its threads. */
@@ -76,8 +94,7 @@ static size_t piece_at(size_t at, size_t bytes, size_t piece)
     return bytes - at < piece ? bytes - at : piece;
 }
 
-/* ---- pinned
- * --------------------------------------------------------------------------- */
+/* ---- pinned --------------------------------------------------------------------------- */
 
 static void queue_pinned(struct link_bench *b, int down, size_t piece)
 {
@@ -110,8 +127,7 @@ static void pinned_transfer(struct link_bench *b, enum direction direction, int 
     must(b->ops->stream_sync(b->dev, b->stream[1]), "waiting");
 }
 
-/* ---- staged by threads of our own
- * ------------------------------------------------------ */
+/* ---- staged by threads of our own ----------------------------------------------------- */
 
 struct slot {
     char *memory;
@@ -207,76 +223,159 @@ static double threads_us(struct link_bench *b, enum direction direction, int thr
     return end - start;
 }
 
-/* ---- staged by the library
- * ------------------------------------------------------------- */
+/* ---- staged by the library ------------------------------------------------------------ */
 
-struct ring {
-    struct gb_copy copy[RING];
-    struct gb_event *event[RING];
-    size_t at[RING], length[RING];
-};
+/* Driven as a call drives it: the slots that are free are filled (or fetched) ahead, and
+ * sent (or committed) in order. */
 
-/* Slot i is free again: what came down has been copied out by the library's threads. */
-static void ring_settle(struct link_bench *b, struct ring *r, struct gb_party *party,
-                        int i, enum direction direction)
+static size_t ring_length(const struct link_bench *b, size_t piece)
 {
-    char *memory = b->slots + (size_t)i * RING_SLOT;
-
-    must(b->ops->event_sync(b->dev, r->event[i]), "waiting");
-    if (direction == DOWN && r->length[i]) {
-        gb_copy_make(&r->copy[i], b->user[1] + r->at[i], r->length[i], memory,
-                     r->length[i], r->length[i], 1);
-        gb_stage_submit(&b->stage, &r->copy[i], party);
-        gb_stage_wait(&b->stage, &r->copy[i], -1);
-    }
-    r->length[i] = 0;
+    return piece_at(piece * b->slot_bytes, b->bytes, b->slot_bytes);
 }
 
-/* Up: a slot is filled while the one before it travels. Down: the other way round. */
+static char *ring_slot(const struct ring *r, size_t piece)
+{
+    return r->memory + piece % r->b->ring * r->b->slot_bytes;
+}
+
+/* Hand a piece to the library's copy threads: into its slot on the way up, out of it on the
+ * way down. */
+static void ring_submit(struct ring *r, size_t piece)
+{
+    struct link_bench *b = r->b;
+    struct gb_copy *copy = &r->copy[piece % b->ring];
+    size_t length = ring_length(b, piece), at = piece * b->slot_bytes;
+    char *slot = ring_slot(r, piece);
+
+    if (r->direction == UP)
+        gb_copy_make(copy, slot, length, b->user[0] + at, length, length, 1);
+    else
+        gb_copy_make(copy, b->user[1] + at, length, slot, length, length, 1);
+    gb_stage_submit(&b->stage, copy, &r->party);
+}
+
+static void ring_send(struct ring *r, size_t piece)
+{
+    struct link_bench *b = r->b;
+    size_t length = ring_length(b, piece), at = piece * b->slot_bytes;
+
+    if (r->direction == UP)
+        must(b->ops->copy_in(b->dev, r->stream, b->device[0] + at, length,
+                             ring_slot(r, piece), length, length, 1),
+             "a copy up");
+    else
+        must(b->ops->copy_out(b->dev, r->stream, ring_slot(r, piece), length,
+                              b->device[1] + at, length, length, 1),
+             "a copy down");
+    must(b->ops->event_record(b->dev, r->event[piece % b->ring], r->stream),
+         "an event");
+}
+
+static bool ring_sent(struct ring *r, size_t piece)
+{
+    bool done;
+
+    must(r->b->ops->event_query(r->b->dev, r->event[piece % r->b->ring], &done),
+         "asking");
+    return done;
+}
+
+static void ring_wait_sent(struct ring *r, size_t piece)
+{
+    must(r->b->ops->event_sync(r->b->dev, r->event[piece % r->b->ring]), "waiting");
+}
+
+static bool ring_copied(struct ring *r, size_t piece)
+{
+    return gb_copy_done(&r->copy[piece % r->b->ring]);
+}
+
+static void ring_wait_copied(struct ring *r, size_t piece)
+{
+    if (!ring_copied(r, piece) && !gb_stage_help(&r->b->stage))
+        gb_stage_wait(&r->b->stage, &r->copy[piece % r->b->ring], -1);
+}
+
+static void ring_up(struct ring *r, size_t pieces)
+{
+    size_t ring = r->b->ring, filled = 0, sent = 0;
+
+    while (sent < pieces) {
+        bool moved = false;
+
+        while (filled < pieces && filled - sent < ring &&
+               (filled < ring || ring_sent(r, filled - ring))) {
+            ring_submit(r, filled++);
+            moved = true;
+        }
+        while (sent < filled && ring_copied(r, sent)) {
+            ring_send(r, sent++);
+            moved = true;
+        }
+        if (!moved && sent < filled)
+            ring_wait_copied(r, sent);
+        else if (!moved)
+            ring_wait_sent(r, filled - ring);
+    }
+    ring_wait_sent(r, pieces - 1);
+}
+
+static void ring_down(struct ring *r, size_t pieces)
+{
+    size_t ring = r->b->ring, sent = 0, arrived = 0, copied = 0;
+
+    while (copied < pieces) {
+        bool moved = false;
+
+        while (arrived < sent && ring_sent(r, arrived)) {
+            ring_submit(r, arrived++);
+            moved = true;
+        }
+        while (copied < arrived && ring_copied(r, copied)) {
+            copied++;
+            moved = true;
+        }
+        while (sent < pieces && sent - copied < ring) {
+            ring_send(r, sent++);
+            moved = true;
+        }
+        if (!moved && arrived < sent)
+            ring_wait_sent(r, arrived);
+        else if (!moved)
+            ring_wait_copied(r, copied);
+    }
+}
+
+static void *ring_work(void *argument)
+{
+    struct ring *r = argument;
+    struct gb_guest guest;
+
+    must(r->b->ops->enter(r->b->dev, &guest), "entering the device");
+    (r->direction == UP ? ring_up
+                        : ring_down)(r, (r->b->bytes - 1) / r->b->slot_bytes + 1);
+    r->b->ops->leave(r->b->dev, &guest);
+    return NULL;
+}
+
+/* Both directions at once: two threads, as two lanes would. */
 static void ring_transfer(struct link_bench *b, enum direction direction, int unused)
 {
-    struct ring *r = calloc(1, sizeof(*r));
-    struct gb_party party;
-    size_t at = 0;
-    int i;
-
     (void)unused;
-    if (!r)
-        bench_die("out of memory; close other programs");
-    gb_party_init(&party);
-    for (i = 0; i < RING; i++)
-        must(b->ops->event_create(b->dev, &r->event[i]), "an event");
-    for (i = 0; at < b->bytes; at += r->length[i], i = (i + 1) % RING) {
-        char *memory = b->slots + (size_t)i * RING_SLOT;
+    for (int i = 0; i < 2; i++) {
+        struct ring *r = &b->rings[i];
 
-        ring_settle(b, r, &party, i, direction);
-        r->at[i] = at;
-        r->length[i] = piece_at(at, b->bytes, RING_SLOT);
-        if (direction == UP) {
-            gb_copy_make(&r->copy[i], memory, r->length[i], b->user[0] + at,
-                         r->length[i], r->length[i], 1);
-            gb_stage_submit(&b->stage, &r->copy[i], &party);
-            gb_stage_wait(&b->stage, &r->copy[i], -1);
-            must(b->ops->copy_in(b->dev, b->stream[0], b->device[0] + at, r->length[i],
-                                 memory, r->length[i], r->length[i], 1),
-                 "a copy up");
-        } else {
-            must(b->ops->copy_out(b->dev, b->stream[0], memory, r->length[i],
-                                  b->device[1] + at, r->length[i], r->length[i], 1),
-                 "a copy down");
-        }
-        must(b->ops->event_record(b->dev, r->event[i], b->stream[0]), "an event");
+        if ((direction & r->direction) &&
+            pthread_create(&r->thread, NULL, ring_work, r) != 0)
+            bench_die("no thread; close other programs");
     }
-    for (at = 0; at < RING; at++, i = (i + 1) % RING)
-        ring_settle(b, r, &party, i, direction);
-    for (i = 0; i < RING; i++)
-        b->ops->event_destroy(b->dev, r->event[i]);
-    gb_party_drop(&party);
-    free(r);
+    for (int i = 0; i < 2; i++) {
+        if (direction & b->rings[i].direction)
+            pthread_join(b->rings[i].thread, NULL);
+    }
 }
 
-/* ---- the table
- * -------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------ */
 
 typedef void (*transfer_fn)(struct link_bench *b, enum direction direction,
                             int argument);
@@ -371,7 +470,8 @@ static int staged_lines(struct link_bench *b, const int *threads, int count)
         wrong += !round_trip(b, false, threads[i]);
     }
     snprintf(what, sizeof(what), "staged by the library, %d threads", gb_stage_count());
-    line(what, rate(b, ring_transfer, UP, 0), rate(b, ring_transfer, DOWN, 0), 0);
+    line(what, rate(b, ring_transfer, UP, 0), rate(b, ring_transfer, DOWN, 0),
+         rate(b, ring_transfer, BOTH, 0));
     wrong += !round_trip(b, true, 0);
     if (wrong)
         printf("staged data arrives changed in %d of %d rows\n", wrong, count + 1);
@@ -389,10 +489,28 @@ static char *touched_pages(size_t bytes)
     return p;
 }
 
+static void make_ring(struct link_bench *b, struct ring *r, enum direction direction,
+                      char *memory)
+{
+    *r = (struct ring){.b = b, .direction = direction, .memory = memory};
+    r->stream = b->stream[direction == DOWN];
+    gb_party_init(&r->party);
+    for (size_t i = 0; i < b->ring; i++)
+        must(b->ops->event_create(b->dev, &r->event[i]), "an event");
+}
+
+static void drop_ring(struct link_bench *b, struct ring *r)
+{
+    for (size_t i = 0; i < b->ring; i++)
+        b->ops->event_destroy(b->dev, r->event[i]);
+    gb_party_drop(&r->party);
+}
+
 static void open_link(struct link_bench *b, const char *device, struct gb_guest *guest)
 {
     struct gb_device_ref ref;
     uint64_t random = 1;
+    size_t slots;
     int i;
 
     if (gb_device_list(device ? device : gb_knobs()->device, &ref, 1) != 1)
@@ -409,9 +527,10 @@ static void open_link(struct link_bench *b, const char *device, struct gb_guest 
         must(b->ops->stream_create(b->dev, &b->stream[i]), "a stream");
         memset(b->pinned[i], 1, b->pinned_bytes);
     }
-    must(b->ops->host_alloc(b->dev, (size_t)MOST_THREADS * SLOTS * SLOT,
-                            (void **)&b->slots),
-         "pinned memory");
+    slots = (size_t)MOST_THREADS * SLOTS * SLOT;
+    if (slots < 2 * b->ring * b->slot_bytes)
+        slots = 2 * b->ring * b->slot_bytes;
+    must(b->ops->host_alloc(b->dev, slots, (void **)&b->slots), "pinned memory");
     bench_fill(GB_F64, b->user[0], b->bytes / sizeof(double), &random);
     /* The emulated device refuses to read what was never written. */
     pinned_transfer(b, UP, INT32_MAX);
@@ -420,6 +539,8 @@ static void open_link(struct link_bench *b, const char *device, struct gb_guest 
          "a copy up");
     must(b->ops->stream_sync(b->dev, b->stream[1]), "waiting");
     gb_stage_init(&b->stage, b->dev->info.numa_node);
+    make_ring(b, &b->rings[0], UP, b->slots);
+    make_ring(b, &b->rings[1], DOWN, b->slots + b->ring * b->slot_bytes);
 }
 
 static void close_link(struct link_bench *b, struct gb_guest *guest)
@@ -427,6 +548,8 @@ static void close_link(struct link_bench *b, struct gb_guest *guest)
     int i;
 
     gb_stage_drop(&b->stage);
+    drop_ring(b, &b->rings[0]);
+    drop_ring(b, &b->rings[1]);
     b->ops->host_free(b->dev, b->slots);
     for (i = 0; i < 2; i++) {
         b->ops->stream_destroy(b->dev, b->stream[i]);
@@ -461,6 +584,8 @@ int main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {"mib", required_argument, NULL, 'm'},
         {"repeats", required_argument, NULL, 'r'},
+        {"slot", required_argument, NULL, 's'},
+        {"slots", required_argument, NULL, 'n'},
         {"threads", required_argument, NULL, 't'},
         {NULL, 0, NULL, 0},
     };
@@ -476,6 +601,8 @@ int main(int argc, char **argv)
     bench_name("link");
     b->bytes = (size_t)1 << 30;
     b->repeats = 5;
+    b->slot_bytes = GB_BLOCK_BYTES;
+    b->ring = GB_LANE_BLOCKS / 2;
     opterr = 0;
     while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (id) {
@@ -491,6 +618,12 @@ int main(int argc, char **argv)
             break;
         case 'r':
             b->repeats = (int)bench_integer("--repeats", optarg, 1, MOST_REPEATS);
+            break;
+        case 's':
+            b->slot_bytes = (size_t)bench_integer("--slot", optarg, 4, 1 << 16) << 10;
+            break;
+        case 'n':
+            b->ring = (size_t)bench_integer("--slots", optarg, 1, MOST_SLOTS);
             break;
         case 't':
             counts = parse_threads(optarg, threads);
