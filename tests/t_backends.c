@@ -3,6 +3,7 @@
  * make, in which order, with which arguments, and what they make of errors. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,8 +367,12 @@ static void test_loss(const struct words *w)
     IS_CALLS("", "%s: what it held is not touched", w->ops->name);
     w->ops->leave(dev, &guest);
     ok(program_unchanged(w), "%s: the program goes on as before", w->ops->name);
+    fesetround(FE_UPWARD);
     is_int(GB_E_DEVICE, w->ops->enter(dev, &guest), "%s: nobody enters again",
            w->ops->name);
+    is_int(FE_UPWARD, fegetround(), "%s: and the program rounds as before",
+           w->ops->name);
+    fesetround(FE_TONEAREST);
     IS_CALLS("", "%s: nor asks the driver", w->ops->name);
     w->ops->close(dev);
 

@@ -9,22 +9,17 @@
  * leave() sets it again. A call that failed leaves its error for hipGetLastError();
  * ours are taken back, so that the program never sees them. */
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "device.h"
 #include "driver.h"
 #include "log.h"
 #include "util.h"
-
-struct ihipEvent_t;
-struct ihipModuleSymbol_t;
-struct ihipModule_t;
-struct ihipStream_t;
 
 enum {
     hipSuccess = 0,
@@ -35,7 +30,6 @@ enum {
     hipErrorNoBinaryForGpu = 209,
     hipErrorInvalidKernelFile = 218,
     hipErrorNotFound = 500,
-    hipErrorNotReady = 600,
 
     hipDeviceAttributeClockRate = 5,
     hipDeviceAttributeL2CacheSize = 19,
@@ -48,15 +42,9 @@ enum {
     hipMemcpyHostToDevice = 1,
     hipMemcpyDeviceToHost = 2,
 
-    hipHostMallocPortable = 1,
-    hipStreamNonBlocking = 1,
     hipStreamCaptureModeRelaxed = 2,
-    hipEventBlockingSync = 1,
-    hipEventDisableTiming = 2,
 };
 
-#define HIP_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
-#define HIP_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
 #define HIP_LAUNCH_PARAM_END ((void *)3)
 
 /* hipPointerAttribute_t */
@@ -69,7 +57,8 @@ struct hip_pointer {
 };
 _Static_assert(sizeof(struct hip_pointer) == 32, "layout of hipPointerAttribute_t");
 
-/* CALL(symbol, parameters). All answer a hipError_t. */
+/* CALL(symbol, parameters): what only HIP has, or has in its own way. All answer a
+ * hipError_t. */
 #define HIP_CALLS(CALL)                                                                \
     CALL(hipInit, (unsigned flags))                                                    \
     CALL(hipDriverGetVersion, (int *version))                                          \
@@ -82,36 +71,12 @@ _Static_assert(sizeof(struct hip_pointer) == 32, "layout of hipPointerAttribute_
     CALL(hipDeviceGetAttribute, (int *value, int attribute, int device))               \
     CALL(hipDeviceGetPCIBusId, (char *pci, int len, int device))                       \
     CALL(hipDeviceTotalMem, (size_t * bytes, int device))                              \
-    CALL(hipThreadExchangeStreamCaptureMode, (int *mode))                              \
-    CALL(hipMemGetInfo, (size_t * free_bytes, size_t * total))                         \
-    CALL(hipMalloc, (void **ptr, size_t bytes))                                        \
-    CALL(hipFree, (void *ptr))                                                         \
-    CALL(hipHostMalloc, (void **ptr, size_t bytes, unsigned flags))                    \
-    CALL(hipHostFree, (void *ptr))                                                     \
     CALL(hipPointerGetAttributes, (struct hip_pointer * attributes, const void *ptr))  \
-    CALL(hipStreamCreateWithFlags, (struct ihipStream_t * *stream, unsigned flags))    \
-    CALL(hipStreamDestroy, (struct ihipStream_t * stream))                             \
-    CALL(hipStreamWaitEvent,                                                           \
-         (struct ihipStream_t * stream, struct ihipEvent_t * event, unsigned flags))   \
-    CALL(hipEventCreateWithFlags, (struct ihipEvent_t * *event, unsigned flags))       \
-    CALL(hipEventDestroy, (struct ihipEvent_t * event))                                \
-    CALL(hipEventRecord, (struct ihipEvent_t * event, struct ihipStream_t * stream))   \
-    CALL(hipEventSynchronize, (struct ihipEvent_t * event))                            \
-    CALL(hipEventQuery, (struct ihipEvent_t * event))                                  \
-    CALL(hipMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind,          \
-                          struct ihipStream_t *stream))                                \
+    CALL(hipMemcpyAsync,                                                               \
+         (void *dst, const void *src, size_t bytes, int kind, void *stream))           \
     CALL(hipMemcpy2DAsync,                                                             \
          (void *dst, size_t dst_pitch, const void *src, size_t src_pitch,              \
-          size_t width, size_t height, int kind, struct ihipStream_t *stream))         \
-    CALL(hipModuleLoadData, (struct ihipModule_t * *module, const void *image))        \
-    CALL(hipModuleUnload, (struct ihipModule_t * module))                              \
-    CALL(hipModuleGetFunction, (struct ihipModuleSymbol_t * *function,                 \
-                                struct ihipModule_t * module, const char *name))       \
-    CALL(hipModuleLaunchKernel,                                                        \
-         (struct ihipModuleSymbol_t * function, unsigned grid_x, unsigned grid_y,      \
-          unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,       \
-          unsigned smem_bytes, struct ihipStream_t *stream, void **params,             \
-          void **extra))
+          size_t width, size_t height, int kind, void *stream))
 
 static struct hip_api {
 #define CALL(name, params) int(*name) params;
@@ -120,70 +85,97 @@ static struct hip_api {
     const char *(*hipGetErrorName)(int error);
 } hip;
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static int visible; /* devices, after load_once */
-static int major;   /* of the runtime: 5, 6, 7 */
+static struct gb_backend_calls calls;
 
-struct hip_device {
-    struct gb_device base;
-    size_t max_pitch;
-    atomic_bool lost;
+static const struct gb_driver_symbol symbols[] = {
+    {"hipGetErrorName", &hip.hipGetErrorName},
+    {"hipMemGetInfo", &calls.mem_info},
+    {"hipMalloc", &calls.mem_alloc},
+    {"hipFree", &calls.mem_free},
+    {"hipHostMalloc", &calls.host_alloc},
+    {"hipHostFree", &calls.host_free},
+    {"hipThreadExchangeStreamCaptureMode", &calls.capture_mode},
+    {"hipStreamCreateWithFlags", &calls.stream_create},
+    {"hipStreamDestroy", &calls.stream_destroy},
+    {"hipStreamWaitEvent", &calls.stream_wait},
+    {"hipEventCreateWithFlags", &calls.event_create},
+    {"hipEventDestroy", &calls.event_destroy},
+    {"hipEventRecord", &calls.event_record},
+    {"hipEventSynchronize", &calls.event_sync},
+    {"hipEventQuery", &calls.event_query},
+    {"hipModuleLoadData", &calls.module_load},
+    {"hipModuleUnload", &calls.module_unload},
+    {"hipModuleGetFunction", &calls.module_get},
+    {"hipModuleLaunchKernel", &calls.launch},
+#define CALL(name, params) {#name, &hip.name},
+    HIP_CALLS(CALL)
+#undef CALL
 };
 
-struct gb_stream {
-    struct ihipStream_t *handle;
-    struct ihipEvent_t *drained; /* what stream_sync() waits on */
+static const struct gb_backend_error errors[] = {
+    {hipErrorOutOfMemory, GB_E_NOMEM},
+    {hipErrorInvalidImage, GB_E_UNSUPPORTED},
+    {hipErrorNoBinaryForGpu, GB_E_UNSUPPORTED},
+    {hipErrorInvalidKernelFile, GB_E_UNSUPPORTED},
+    {hipErrorNotFound, GB_E_UNSUPPORTED},
+    {hipErrorNoDevice, GB_E_ABSENT},
+    {hipErrorInvalidDevice, GB_E_ABSENT},
 };
-
-static struct hip_device *hip_device(struct gb_device *dev)
-{
-    return (struct hip_device *)dev;
-}
-
-/* The status that a hipError_t means, logged once per process when the device is at
- * fault. */
-static enum gb_status status_of(int error, const char *call)
-{
-    static atomic_flag logged = ATOMIC_FLAG_INIT;
-
-    if (error == hipSuccess)
-        return GB_SUCCESS;
-    hip.hipGetLastError();
-    switch (error) {
-    case hipErrorOutOfMemory:
-        return GB_E_NOMEM;
-    case hipErrorInvalidImage:
-    case hipErrorNoBinaryForGpu:
-    case hipErrorInvalidKernelFile:
-    case hipErrorNotFound:
-        gb_info("%s: %s", call, hip.hipGetErrorName(error));
-        return GB_E_UNSUPPORTED;
-    case hipErrorNoDevice:
-    case hipErrorInvalidDevice:
-        gb_info("%s: %s", call, hip.hipGetErrorName(error));
-        return GB_E_ABSENT;
-    default:
-        if (!atomic_flag_test_and_set(&logged))
-            gb_error("%s failed: %s", call, hip.hipGetErrorName(error));
-        return GB_E_DEVICE;
-    }
-}
-
-/* The same for a device: remembers that it is lost. */
-static enum gb_status check(struct gb_device *dev, int error, const char *call)
-{
-    enum gb_status status = status_of(error, call);
-
-    if (status == GB_E_DEVICE)
-        atomic_store(&hip_device(dev)->lost, true);
-    return status;
-}
-
-#define HIP(dev, name, ...) check(dev, hip.name(__VA_ARGS__), #name)
 
 static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6",
                                     "libamdhip64.so.5", NULL};
 static const char *const nodes[] = {"/dev/kfd", NULL};
+
+static int major; /* of the runtime: 5, 6, 7 */
+
+static int start(int *visible)
+{
+    int version = 0, error = hip.hipInit(0);
+
+    if (error == hipSuccess)
+        error = hip.hipRuntimeGetVersion(&version);
+    if (error == hipSuccess)
+        error = hip.hipGetDeviceCount(visible);
+    major = version / 10000000;
+    return error;
+}
+
+static const char *error_name(int error)
+{
+    return hip.hipGetErrorName(error);
+}
+
+static void forget(void)
+{
+    hip.hipGetLastError();
+}
+
+static enum gb_status hip_copy(struct gb_device *dev, void *stream,
+                               const struct gb_backend_copy *copy);
+
+static struct gb_backend backend = {
+    .what = "the HIP runtime",
+    .names = names,
+    .nodes = nodes,
+    .symbols = symbols,
+    .n_symbols = GB_COUNT(symbols),
+    .errors = errors,
+    .n_errors = GB_COUNT(errors),
+    .calls = &calls,
+    .launch_end = HIP_LAUNCH_PARAM_END,
+    .start = start,
+    .error_name = error_name,
+    .forget = forget,
+    .copy = hip_copy,
+    .logged = ATOMIC_FLAG_INIT,
+};
+
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static int visible; /* devices, after load_once */
+
+/* The status of a call of HIP's own: for anyone, and for a device. */
+#define HIP(name, ...) gb_backend_status(&backend, hip.name(__VA_ARGS__), &hip.name)
+#define HIP_DEV(dev, name, ...) gb_backend_check(dev, hip.name(__VA_ARGS__), &hip.name)
 
 static bool hip_plausible(void)
 {
@@ -192,31 +184,7 @@ static bool hip_plausible(void)
 
 static void load(void)
 {
-#define CALL(name, params) {#name, &hip.name},
-    static const struct gb_driver_symbol symbols[] = {
-        HIP_CALLS(CALL){"hipGetErrorName", &hip.hipGetErrorName}};
-#undef CALL
-    struct gb_hold hold;
-    void *handle;
-    int error, version = 0;
-
-    gb_hold_begin(&hold);
-    handle = gb_driver_open(names, nodes);
-    if (handle && gb_driver_bind(handle, symbols, GB_COUNT(symbols))) {
-        error = hip.hipInit(0);
-        if (error == hipSuccess)
-            error = hip.hipRuntimeGetVersion(&version);
-        if (error == hipSuccess)
-            error = hip.hipGetDeviceCount(&visible);
-        major = version / 10000000;
-        if (error != hipSuccess) {
-            visible = 0;
-            gb_info("the HIP runtime finds no device: %s", hip.hipGetErrorName(error));
-            hip.hipGetLastError();
-        }
-    }
-    /* The handle is never closed: what the runtime has started cannot be stopped. */
-    gb_hold_end(&hold);
+    visible = gb_backend_load(&backend);
 }
 
 static enum gb_status hip_count(int *n)
@@ -230,10 +198,7 @@ static int attribute(int device, int which)
 {
     int value = 0;
 
-    return status_of(hip.hipDeviceGetAttribute(&value, which, device),
-                     "hipDeviceGetAttribute") == GB_SUCCESS
-               ? value
-               : 0;
+    return HIP(hipDeviceGetAttribute, &value, which, device) == GB_SUCCESS ? value : 0;
 }
 
 /* The driver's description of the node at a PCI address says gfx_target_version: 90402
@@ -300,29 +265,25 @@ static void describe_arch(struct gb_device_info *info, int device)
         snprintf(info->arch_name, sizeof info->arch_name, "gfx90?");
 }
 
-static void describe(struct hip_device *dev, int ordinal)
+static void describe(struct gb_backend_device *dev, int ordinal)
 {
     struct gb_device_info *info = &dev->base.info;
     char pci[32] = "";
 
     info->vendor = GB_AMD;
     info->ordinal = ordinal;
-    if (status_of(hip.hipDeviceGetName(info->name, sizeof info->name, ordinal),
-                  "hipDeviceGetName") != GB_SUCCESS)
+    if (HIP(hipDeviceGetName, info->name, sizeof info->name, ordinal) != GB_SUCCESS)
         info->name[0] = '\0';
     info->multiprocessors = attribute(ordinal, hipDeviceAttributeMultiprocessorCount);
     info->smem_per_block =
         (size_t)attribute(ordinal, hipDeviceAttributeMaxSharedMemoryPerBlock);
     info->l2 = (size_t)attribute(ordinal, hipDeviceAttributeL2CacheSize);
     info->clock_khz = attribute(ordinal, hipDeviceAttributeClockRate);
-    if (status_of(hip.hipDeviceTotalMem(&info->mem_total, ordinal),
-                  "hipDeviceTotalMem") != GB_SUCCESS)
+    if (HIP(hipDeviceTotalMem, &info->mem_total, ordinal) != GB_SUCCESS)
         info->mem_total = 0;
-    if (status_of(hip.hipDriverGetVersion(&info->driver), "hipDriverGetVersion") !=
-        GB_SUCCESS)
+    if (HIP(hipDriverGetVersion, &info->driver) != GB_SUCCESS)
         info->driver = 0;
-    if (status_of(hip.hipDeviceGetPCIBusId(pci, sizeof pci, ordinal),
-                  "hipDeviceGetPCIBusId") != GB_SUCCESS)
+    if (HIP(hipDeviceGetPCIBusId, pci, sizeof pci, ordinal) != GB_SUCCESS)
         pci[0] = '\0';
     gb_driver_pci(info, pci);
     describe_arch(info, ordinal);
@@ -331,7 +292,7 @@ static void describe(struct hip_device *dev, int ordinal)
 
 static enum gb_status hip_open(int ordinal, struct gb_device **out)
 {
-    struct hip_device *dev;
+    struct gb_backend_device *dev;
     struct gb_hold hold;
     enum gb_status status;
     size_t free_bytes, total;
@@ -346,17 +307,19 @@ static enum gb_status hip_open(int ordinal, struct gb_device **out)
     if (!dev)
         return GB_E_NOMEM;
     dev->base.ops = &gb_hip_ops;
+    dev->backend = &backend;
 
     gb_hold_begin(&hold);
-    status = status_of(hip.hipGetDevice(&before), "hipGetDevice");
+    status = HIP(hipGetDevice, &before);
     if (status == GB_SUCCESS)
-        status = status_of(hip.hipSetDevice(ordinal), "hipSetDevice");
+        status = HIP(hipSetDevice, ordinal);
     if (status == GB_SUCCESS) {
         /* The first call that needs the device starts it and its threads. */
-        status = status_of(hip.hipMemGetInfo(&free_bytes, &total), "hipMemGetInfo");
+        status = gb_backend_status(&backend, calls.mem_info(&free_bytes, &total),
+                                   &calls.mem_info);
         if (status == GB_SUCCESS)
             describe(dev, ordinal);
-        status_of(hip.hipSetDevice(before), "hipSetDevice");
+        HIP(hipSetDevice, before);
     }
     gb_hold_end(&hold);
     if (status != GB_SUCCESS) {
@@ -369,7 +332,7 @@ static enum gb_status hip_open(int ordinal, struct gb_device **out)
 
 static void hip_close(struct gb_device *dev)
 {
-    free(hip_device(dev)); /* the runtime keeps its own device open */
+    free(gb_backend_device(dev)); /* the runtime keeps its own device open */
 }
 
 static enum gb_status hip_enter(struct gb_device *dev, struct gb_guest *guest)
@@ -377,16 +340,16 @@ static enum gb_status hip_enter(struct gb_device *dev, struct gb_guest *guest)
     int before, mode = hipStreamCaptureModeRelaxed;
     enum gb_status status;
 
-    gb_guest_save(guest);
-    if (atomic_load_explicit(&hip_device(dev)->lost, memory_order_relaxed))
+    if (!gb_backend_alive(dev))
         return GB_E_DEVICE;
-    status = HIP(dev, hipGetDevice, &before);
+    gb_guest_save(guest);
+    status = HIP_DEV(dev, hipGetDevice, &before);
     if (status != GB_SUCCESS)
         goto restore_guest;
-    status = HIP(dev, hipSetDevice, dev->info.ordinal);
+    status = HIP_DEV(dev, hipSetDevice, dev->info.ordinal);
     if (status != GB_SUCCESS)
         goto restore_guest;
-    status = HIP(dev, hipThreadExchangeStreamCaptureMode, &mode);
+    status = gb_backend_check(dev, calls.capture_mode(&mode), &calls.capture_mode);
     if (status != GB_SUCCESS)
         goto restore_device;
     guest->saved[0] = (uintptr_t)mode;
@@ -394,7 +357,7 @@ static enum gb_status hip_enter(struct gb_device *dev, struct gb_guest *guest)
     return GB_SUCCESS;
 
 restore_device:
-    status_of(hip.hipSetDevice(before), "hipSetDevice");
+    HIP(hipSetDevice, before);
 restore_guest:
     gb_guest_restore(guest);
     return status;
@@ -404,65 +367,9 @@ static void hip_leave(struct gb_device *dev, struct gb_guest *guest)
 {
     int mode = (int)guest->saved[0];
 
-    HIP(dev, hipThreadExchangeStreamCaptureMode, &mode);
-    HIP(dev, hipSetDevice, (int)guest->saved[1]);
+    gb_backend_check(dev, calls.capture_mode(&mode), &calls.capture_mode);
+    HIP_DEV(dev, hipSetDevice, (int)guest->saved[1]);
     gb_guest_restore(guest);
-}
-
-static enum gb_status hip_mem_info(struct gb_device *dev, size_t *free_bytes,
-                                   size_t *total)
-{
-    size_t now_free, all;
-    enum gb_status status = HIP(dev, hipMemGetInfo, &now_free, &all);
-
-    if (status == GB_SUCCESS) {
-        *free_bytes = now_free;
-        *total = all;
-    }
-    return status;
-}
-
-static void *pointer_of(gb_devptr ptr)
-{
-    return (void *)(uintptr_t)ptr;
-}
-
-static enum gb_status hip_mem_alloc(struct gb_device *dev, size_t bytes, gb_devptr *ptr)
-{
-    void *memory;
-    enum gb_status status = HIP(dev, hipMalloc, &memory, bytes);
-
-    if (status == GB_SUCCESS)
-        *ptr = (gb_devptr)(uintptr_t)memory;
-    return status;
-}
-
-static bool alive(struct gb_device *dev)
-{
-    return !atomic_load_explicit(&hip_device(dev)->lost, memory_order_relaxed);
-}
-
-static void hip_mem_free(struct gb_device *dev, gb_devptr ptr)
-{
-    if (ptr && alive(dev))
-        HIP(dev, hipFree, pointer_of(ptr));
-}
-
-static enum gb_status hip_host_alloc(struct gb_device *dev, size_t bytes, void **ptr)
-{
-    void *memory; /* the runtime writes a zero when it refuses */
-    enum gb_status status =
-        HIP(dev, hipHostMalloc, &memory, bytes, hipHostMallocPortable);
-
-    if (status == GB_SUCCESS)
-        *ptr = memory;
-    return status;
-}
-
-static void hip_host_free(struct gb_device *dev, void *ptr)
-{
-    if (ptr && alive(dev))
-        HIP(dev, hipHostFree, ptr);
 }
 
 static enum gb_mem_kind hip_mem_kind(struct gb_device *dev, const void *ptr)
@@ -484,190 +391,17 @@ static enum gb_mem_kind hip_mem_kind(struct gb_device *dev, const void *ptr)
     return GB_MEM_PAGEABLE;
 }
 
-static enum gb_status event_make(struct gb_device *dev, struct ihipEvent_t **event)
+static enum gb_status hip_copy(struct gb_device *dev, void *stream,
+                               const struct gb_backend_copy *copy)
 {
-    return HIP(dev, hipEventCreateWithFlags, event,
-               hipEventBlockingSync | hipEventDisableTiming);
-}
+    int kind = copy->in ? hipMemcpyHostToDevice : hipMemcpyDeviceToHost;
+    void *dst = (void *)(uintptr_t)copy->dst;
+    const void *src = (const void *)(uintptr_t)copy->src;
 
-static enum gb_status hip_stream_create(struct gb_device *dev, struct gb_stream **out)
-{
-    struct gb_stream *s = calloc(1, sizeof *s);
-    enum gb_status status;
-
-    if (!s)
-        return GB_E_NOMEM;
-    status = HIP(dev, hipStreamCreateWithFlags, &s->handle, hipStreamNonBlocking);
-    if (status != GB_SUCCESS)
-        goto free_stream;
-    status = event_make(dev, &s->drained);
-    if (status != GB_SUCCESS)
-        goto destroy_stream;
-    *out = s;
-    return GB_SUCCESS;
-
-destroy_stream:
-    HIP(dev, hipStreamDestroy, s->handle);
-free_stream:
-    free(s);
-    return status;
-}
-
-static void hip_stream_destroy(struct gb_device *dev, struct gb_stream *s)
-{
-    if (!s)
-        return;
-    if (alive(dev)) {
-        HIP(dev, hipEventDestroy, s->drained);
-        HIP(dev, hipStreamDestroy, s->handle);
-    }
-    free(s);
-}
-
-static struct ihipEvent_t *event_of(struct gb_event *e)
-{
-    return (struct ihipEvent_t *)e;
-}
-
-static enum gb_status hip_event_create(struct gb_device *dev, struct gb_event **out)
-{
-    struct ihipEvent_t *event;
-    enum gb_status status = event_make(dev, &event);
-
-    if (status == GB_SUCCESS)
-        *out = (struct gb_event *)event;
-    return status;
-}
-
-static void hip_event_destroy(struct gb_device *dev, struct gb_event *e)
-{
-    if (e && alive(dev))
-        HIP(dev, hipEventDestroy, event_of(e));
-}
-
-static enum gb_status hip_event_record(struct gb_device *dev, struct gb_event *e,
-                                       struct gb_stream *s)
-{
-    return HIP(dev, hipEventRecord, event_of(e), s->handle);
-}
-
-static enum gb_status hip_event_wait(struct gb_device *dev, struct gb_event *e,
-                                     struct gb_stream *s)
-{
-    return HIP(dev, hipStreamWaitEvent, s->handle, event_of(e), 0);
-}
-
-static enum gb_status hip_event_sync(struct gb_device *dev, struct gb_event *e)
-{
-    return HIP(dev, hipEventSynchronize, event_of(e));
-}
-
-static enum gb_status hip_event_query(struct gb_device *dev, struct gb_event *e,
-                                      bool *done)
-{
-    int error = hip.hipEventQuery(event_of(e));
-    enum gb_status status = GB_SUCCESS;
-
-    if (error == hipErrorNotReady)
-        hip.hipGetLastError();
-    else
-        status = check(dev, error, "hipEventQuery");
-    if (status == GB_SUCCESS)
-        *done = error == hipSuccess;
-    return status;
-}
-
-static enum gb_status hip_stream_sync(struct gb_device *dev, struct gb_stream *s)
-{
-    enum gb_status status = HIP(dev, hipEventRecord, s->drained, s->handle);
-
-    return status == GB_SUCCESS ? HIP(dev, hipEventSynchronize, s->drained) : status;
-}
-
-/* Both directions: HIP's copies take plain pointers and a kind. */
-static enum gb_status copy(struct gb_device *dev, struct gb_stream *s, int kind,
-                           void *dst, size_t dst_pitch, const void *src,
-                           size_t src_pitch, size_t width, size_t height)
-{
-    size_t max_pitch = hip_device(dev)->max_pitch;
-    enum gb_status status = GB_SUCCESS;
-
-    if (gb_rows_fold(dst_pitch, src_pitch, &width, &height))
-        return HIP(dev, hipMemcpyAsync, dst, src, width, kind, s->handle);
-    if (dst_pitch <= max_pitch && src_pitch <= max_pitch)
-        return HIP(dev, hipMemcpy2DAsync, dst, dst_pitch, src, src_pitch, width, height,
-                   kind, s->handle);
-    for (size_t i = 0; i < height && status == GB_SUCCESS; i++)
-        status = HIP(dev, hipMemcpyAsync, (char *)dst + i * dst_pitch,
-                     (const char *)src + i * src_pitch, width, kind, s->handle);
-    return status;
-}
-
-static enum gb_status hip_copy_in(struct gb_device *dev, struct gb_stream *s,
-                                  gb_devptr dst, size_t dst_pitch, const void *src,
-                                  size_t src_pitch, size_t width, size_t height)
-{
-    return copy(dev, s, hipMemcpyHostToDevice, pointer_of(dst), dst_pitch, src,
-                src_pitch, width, height);
-}
-
-static enum gb_status hip_copy_out(struct gb_device *dev, struct gb_stream *s,
-                                   void *dst, size_t dst_pitch, gb_devptr src,
-                                   size_t src_pitch, size_t width, size_t height)
-{
-    return copy(dev, s, hipMemcpyDeviceToHost, dst, dst_pitch, pointer_of(src),
-                src_pitch, width, height);
-}
-
-static enum gb_status hip_module_load(struct gb_device *dev, const char *family,
-                                      const void *image, size_t bytes,
-                                      struct gb_module **m)
-{
-    struct ihipModule_t *module;
-    struct gb_hold hold;
-    enum gb_status status;
-
-    (void)bytes; /* a code object knows its length */
-    if (!image)
-        return GB_E_UNSUPPORTED;
-    gb_hold_begin(&hold);
-    status = HIP(dev, hipModuleLoadData, &module, image);
-    gb_hold_end(&hold);
-    if (status == GB_SUCCESS)
-        *m = (struct gb_module *)module;
-    else
-        gb_info("the image of %s does not load on %s", family, dev->info.arch_name);
-    return status;
-}
-
-static void hip_module_unload(struct gb_device *dev, struct gb_module *m)
-{
-    if (m && alive(dev))
-        HIP(dev, hipModuleUnload, (struct ihipModule_t *)m);
-}
-
-static enum gb_status hip_module_get(struct gb_device *dev, struct gb_module *m,
-                                     const char *symbol, struct gb_function **f)
-{
-    struct ihipModuleSymbol_t *function;
-    enum gb_status status =
-        HIP(dev, hipModuleGetFunction, &function, (struct ihipModule_t *)m, symbol);
-
-    if (status == GB_SUCCESS)
-        *f = (struct gb_function *)function;
-    return status;
-}
-
-static enum gb_status hip_launch(struct gb_device *dev, struct gb_stream *s,
-                                 struct gb_function *f, uint32_t grid, uint32_t block,
-                                 uint32_t smem_bytes, const void *args,
-                                 size_t args_bytes)
-{
-    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, (void *)args,
-                     HIP_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes, HIP_LAUNCH_PARAM_END};
-
-    return HIP(dev, hipModuleLaunchKernel, (struct ihipModuleSymbol_t *)f, grid, 1, 1,
-               block, 1, 1, smem_bytes, s->handle, NULL, extra);
+    if (copy->height == 1)
+        return HIP_DEV(dev, hipMemcpyAsync, dst, src, copy->width, kind, stream);
+    return HIP_DEV(dev, hipMemcpy2DAsync, dst, copy->dst_pitch, src, copy->src_pitch,
+                   copy->width, copy->height, kind, stream);
 }
 
 const struct gb_device_ops gb_hip_ops = {
@@ -678,25 +412,25 @@ const struct gb_device_ops gb_hip_ops = {
     .close = hip_close,
     .enter = hip_enter,
     .leave = hip_leave,
-    .mem_info = hip_mem_info,
-    .mem_alloc = hip_mem_alloc,
-    .mem_free = hip_mem_free,
-    .host_alloc = hip_host_alloc,
-    .host_free = hip_host_free,
+    .mem_info = gb_backend_mem_info,
+    .mem_alloc = gb_backend_mem_alloc,
+    .mem_free = gb_backend_mem_free,
+    .host_alloc = gb_backend_host_alloc,
+    .host_free = gb_backend_host_free,
     .mem_kind = hip_mem_kind,
-    .stream_create = hip_stream_create,
-    .stream_destroy = hip_stream_destroy,
-    .stream_sync = hip_stream_sync,
-    .event_create = hip_event_create,
-    .event_destroy = hip_event_destroy,
-    .event_record = hip_event_record,
-    .event_wait = hip_event_wait,
-    .event_sync = hip_event_sync,
-    .event_query = hip_event_query,
-    .copy_in = hip_copy_in,
-    .copy_out = hip_copy_out,
-    .module_load = hip_module_load,
-    .module_unload = hip_module_unload,
-    .module_get = hip_module_get,
-    .launch = hip_launch,
+    .stream_create = gb_backend_stream_create,
+    .stream_destroy = gb_backend_stream_destroy,
+    .stream_sync = gb_backend_stream_sync,
+    .event_create = gb_backend_event_create,
+    .event_destroy = gb_backend_event_destroy,
+    .event_record = gb_backend_event_record,
+    .event_wait = gb_backend_event_wait,
+    .event_sync = gb_backend_event_sync,
+    .event_query = gb_backend_event_query,
+    .copy_in = gb_backend_copy_in,
+    .copy_out = gb_backend_copy_out,
+    .module_load = gb_backend_module_load,
+    .module_unload = gb_backend_module_unload,
+    .module_get = gb_backend_module_get,
+    .launch = gb_backend_launch,
 };
