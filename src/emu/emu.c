@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of operations of the emulated device. One lock guards everything; it is not
- * held while a copy or a kernel runs, so that several threads run streams at once. */
+/* The table of operations of the emulated device: each checks how it is used, then calls on
+ * its memory or its queues. */
 #include "emu.h"
 
 #include <pthread.h>
@@ -8,75 +8,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "driver.h"
+#include "emu_state.h"
 #include "fault.h"
 #include "fiber.h"
 #include "log.h"
 #include "util.h"
 
 enum {
-    PAGE = 4096,
-    GUARD = PAGE, /* at least, on either side */
-    ALIGN = 256,  /* of memory, and no more */
     SMEM = 227 << 10,
     MAX_BLOCK = 1024,
     MAX_ARGS = 4096,
-};
-
-/* Guard zones: NaN in every floating-point type, and for f64 a signalling one, which
- * arithmetic would change. */
-static const unsigned char guard_bytes[2] = {0xf1, 0xff};
-
-/* One allocation, device or pinned. */
-struct emu_block {
-    struct emu_block *next;
-    struct emu_device *dev; /* that allocated it */
-    char *map; /* an inaccessible page, guard, data, guard, inaccessible page */
-    size_t map_bytes;
-    char *data;
-    size_t bytes;
-    bool host;
-};
-
-enum emu_kind { EMU_COPY_IN, EMU_COPY_OUT, EMU_LAUNCH, EMU_WAIT };
-
-struct emu_op {
-    struct emu_op *next;
-    enum emu_kind kind;
-    bool late; /* the device fails here */
-    union {
-        struct {
-            char *dst;
-            const char *src;
-            size_t dst_pitch, src_pitch, width, height;
-            const struct emu_block *device, *host;
-        } copy;
-        struct {
-            const struct gb_emu_kernel *kernel;
-            uint32_t grid, block, smem, seed;
-            size_t args_bytes;
-        } launch;
-        struct {
-            struct gb_stream *stream;
-            uint64_t position;
-        } wait;
-    } u;
-    _Alignas(16) unsigned char args[];
-};
-
-/* Streams stay on the device's list until it closes, so that events may outlive them.
- * An event is a position in a stream: it is complete when that many operations have
- * run. */
-struct gb_stream {
-    struct gb_stream *next;
-    struct emu_device *dev;
-    struct emu_op *head, **tail;
-    uint64_t queued, executed;
-    bool busy; /* a thread runs the head */
-    bool destroyed;
 };
 
 struct gb_event {
@@ -88,23 +32,12 @@ struct gb_module {
     char family[64];
 };
 
-struct emu_device {
-    struct gb_device base;
-    struct emu_device *next;
-    struct gb_stream *streams;
-    size_t mem_used;
-    uint64_t random;
-    bool lost;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t progress = PTHREAD_COND_INITIALIZER; /* an operation has run */
-static struct emu_device *devices;
-static struct emu_block *blocks;
+pthread_mutex_t gb_emu_lock = PTHREAD_MUTEX_INITIALIZER;
+struct emu_device *gb_emu_devices;
 static struct gb_emu_config config;
 static __thread struct gb_device *entered;
 
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
+void gb_emu_die(const char *format, ...)
 {
     char line[256];
     int len = snprintf(line, sizeof line, "gemmblas: emulated device: ");
@@ -120,8 +53,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
     abort();
 }
 
-__attribute__((format(printf, 2, 3))) static void say(enum gb_log_level level,
-                                                      const char *format, ...)
+void gb_emu_say(enum gb_log_level level, const char *format, ...)
 {
     char line[256];
     va_list args;
@@ -134,12 +66,7 @@ __attribute__((format(printf, 2, 3))) static void say(enum gb_log_level level,
     config.log((int)level, line);
 }
 
-static struct emu_device *emu_device(struct gb_device *dev)
-{
-    return (struct emu_device *)dev;
-}
-
-static uint32_t draw(struct emu_device *dev)
+uint32_t gb_emu_draw(struct emu_device *dev)
 {
     uint64_t x = dev->random += 0x9e3779b97f4a7c15u;
 
@@ -148,283 +75,14 @@ static uint32_t draw(struct emu_device *dev)
     return (uint32_t)(x >> 32);
 }
 
-/* ---- memory ---- */
-
-static bool guard_intact(const struct emu_block *b)
+static struct emu_device *emu_device(struct gb_device *dev)
 {
-    const unsigned char *lo = (unsigned char *)b->map + PAGE;
-    const unsigned char *hi = (unsigned char *)b->map + b->map_bytes - PAGE;
-    unsigned differ = 0;
-
-    for (const unsigned char *p = lo; p < (unsigned char *)b->data; p++)
-        differ |= *p ^ guard_bytes[(p - lo) & 1];
-    for (const unsigned char *p = (unsigned char *)b->data + b->bytes; p < hi; p++)
-        differ |= *p ^ guard_bytes[(p - lo) & 1];
-    return differ == 0;
-}
-
-/* Dies when a guard zone is damaged; `culprit` is what ran last. */
-static void check_guards(const char *culprit, const char *detail)
-{
-    for (const struct emu_block *b = blocks; b; b = b->next)
-        if (!guard_intact(b))
-            die("%s%s%s: damaged the guard zone of %zu bytes of %s memory", culprit,
-                *detail ? " " : "", detail, b->bytes, b->host ? "pinned" : "device");
-}
-
-static struct emu_block *block_create(struct emu_device *dev, size_t bytes, bool host)
-{
-    struct emu_block *b = calloc(1, sizeof *b);
-    size_t front = PAGE + GUARD + ALIGN;
-    size_t total;
-
-    if (!b)
-        return NULL;
-    if (__builtin_add_overflow(bytes, front + GUARD + 2 * PAGE, &total))
-        goto free_block;
-    b->map_bytes = total & ~(size_t)(PAGE - 1);
-    b->map = mmap(NULL, b->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (b->map == MAP_FAILED)
-        goto free_block;
-    if (mprotect(b->map + PAGE, b->map_bytes - 2 * PAGE, PROT_READ | PROT_WRITE) != 0)
-        goto unmap;
-    b->dev = dev;
-    b->data = b->map + front;
-    b->bytes = bytes;
-    b->host = host;
-    for (size_t i = PAGE; i < b->map_bytes - PAGE; i++)
-        if (i < front || i >= front + bytes)
-            b->map[i] = (char)guard_bytes[i & 1];
-    memset(b->data, 0xff, bytes);
-    b->next = blocks;
-    blocks = b;
-    return b;
-
-unmap:
-    munmap(b->map, b->map_bytes);
-free_block:
-    free(b);
-    return NULL;
-}
-
-static void block_destroy(struct emu_block *block)
-{
-    struct emu_block **link = &blocks;
-
-    while (*link != block)
-        link = &(*link)->next;
-    *link = block->next;
-    munmap(block->map, block->map_bytes);
-    free(block);
-}
-
-/* The block that holds `bytes` bytes at ptr, or NULL. */
-static struct emu_block *block_at(const void *ptr, size_t bytes)
-{
-    uintptr_t at = (uintptr_t)ptr;
-
-    for (struct emu_block *b = blocks; b; b = b->next) {
-        uintptr_t lo = (uintptr_t)b->data;
-
-        if (at >= lo && at - lo < b->bytes && bytes <= b->bytes - (at - lo))
-            return b;
-    }
-    return NULL;
+    return (struct emu_device *)dev;
 }
 
 static void *pointer_of(gb_devptr ptr)
 {
     return (void *)(uintptr_t)ptr;
-}
-
-/* ---- queues ---- */
-
-/* Drops what a lost device has not begun. */
-static void lose(struct emu_device *dev)
-{
-    dev->lost = true;
-    for (struct gb_stream *s = dev->streams; s; s = s->next) {
-        struct emu_op **link = s->busy ? &s->head->next : &s->head;
-
-        while (*link) {
-            struct emu_op *op = *link;
-
-            *link = op->next;
-            free(op);
-            s->executed++;
-        }
-        s->tail = link;
-    }
-    pthread_cond_broadcast(&progress);
-}
-
-static bool ready(const struct gb_stream *s)
-{
-    const struct emu_op *op = s->head;
-
-    return op && !s->busy &&
-           (op->kind != EMU_WAIT || op->u.wait.stream->executed >= op->u.wait.position);
-}
-
-/* The stream whose head must run before `s` can go on; NULL while another thread runs
- * it. */
-static struct gb_stream *needed(struct gb_stream *s)
-{
-    while (!ready(s)) {
-        if (s->busy || !s->head)
-            return NULL;
-        s = s->head->u.wait.stream;
-    }
-    return s;
-}
-
-/* Any stream that can go on, `last` only if it is the only one. */
-static struct gb_stream *any(struct emu_device *dev, const struct gb_stream *last)
-{
-    struct gb_stream *chosen = NULL;
-    uint32_t seen = 0;
-
-    for (struct gb_stream *s = dev->streams; s; s = s->next)
-        if (s != last && ready(s) && draw(dev) % ++seen == 0)
-            chosen = s;
-    return chosen;
-}
-
-static void run_copy(const struct emu_op *op)
-{
-    for (size_t i = 0; i < op->u.copy.height; i++)
-        memcpy(op->u.copy.dst + i * op->u.copy.dst_pitch,
-               op->u.copy.src + i * op->u.copy.src_pitch, op->u.copy.width);
-}
-
-/* False when this process has no room for a block's threads, which is no mistake of the
- * program: the device fails. */
-static bool run_launch(const struct emu_op *op)
-{
-    char error[160] = "";
-
-    switch (gb_fiber_run(op->u.launch.kernel, op->u.launch.grid, op->u.launch.block,
-                         op->u.launch.smem, op->args, op->u.launch.args_bytes,
-                         op->u.launch.seed, error, sizeof error)) {
-    case 0:
-        return true;
-    case GB_FIBER_NOMEM:
-        return false;
-    default:
-        die("launch %s: %s", op->u.launch.kernel->symbol, error);
-    }
-}
-
-/* Runs the head of a stream that is ready. The lock is released meanwhile. */
-static void step(struct gb_stream *s)
-{
-    struct emu_op *op = s->head;
-    bool fails = op->late;
-
-    s->busy = true;
-    if (op->kind != EMU_WAIT && !fails) {
-        pthread_mutex_unlock(&lock);
-        if (op->kind == EMU_LAUNCH)
-            fails = !run_launch(op);
-        else
-            run_copy(op);
-        pthread_mutex_lock(&lock);
-        if (fails)
-            say(GB_LOG_WARN, "launch %s: no memory for its threads",
-                op->u.launch.kernel->symbol);
-        else if (op->kind == EMU_LAUNCH)
-            check_guards("launch", op->u.launch.kernel->symbol);
-    }
-    s->busy = false;
-    s->head = op->next;
-    if (!s->head)
-        s->tail = &s->head;
-    s->executed++;
-    if (fails && !s->dev->lost)
-        lose(s->dev);
-    free(op);
-    pthread_cond_broadcast(&progress);
-}
-
-/* Runs work until `position` of `s` is reached: only what must run, whatever can, or
- * whatever else can first. */
-static enum gb_status run_until(struct emu_device *dev, struct gb_stream *s,
-                                uint64_t position)
-{
-    enum { NEEDED, ANY, OTHERS } mood = (int)(draw(dev) % 3);
-
-    while (!dev->lost && s->executed < position) {
-        struct gb_stream *next =
-            mood == NEEDED ? needed(s) : any(dev, mood == OTHERS ? s : NULL);
-
-        if (!next && mood == OTHERS)
-            next = needed(s);
-        if (next)
-            step(next);
-        else
-            pthread_cond_wait(&progress, &lock);
-    }
-    return dev->lost ? GB_E_DEVICE : GB_SUCCESS;
-}
-
-/* Mostly the device is late; at times it is at once as far as it can be. */
-static void enqueue(struct gb_stream *s, struct emu_op *op)
-{
-    struct emu_device *dev = s->dev;
-    uint32_t steps = draw(dev) % 4 == 0 ? draw(dev) % 8 : 0;
-    struct gb_stream *next;
-
-    *s->tail = op;
-    s->tail = &op->next;
-    s->queued++;
-    while (steps-- > 0 && !dev->lost && (next = any(dev, NULL)) != NULL)
-        step(next);
-}
-
-/* Waits until no thread runs anything on a lost device, whose queues are empty. */
-static void settle(struct emu_device *dev)
-{
-    for (struct gb_stream *s = dev->streams; s; s = s->next)
-        while (s->busy)
-            pthread_cond_wait(&progress, &lock);
-}
-
-static bool uses(const struct emu_op *op, const struct emu_block *b)
-{
-    uintptr_t word;
-
-    switch (op->kind) {
-    case EMU_COPY_IN:
-    case EMU_COPY_OUT:
-        return op->u.copy.device == b || op->u.copy.host == b;
-    case EMU_LAUNCH: /* an address in the arguments */
-        for (size_t i = 0; i + sizeof word <= op->u.launch.args_bytes;
-             i += sizeof word) {
-            memcpy(&word, op->args + i, sizeof word);
-            if (word - (uintptr_t)b->data < b->bytes)
-                return true;
-        }
-        return false;
-    case EMU_WAIT:
-        return false;
-    }
-    return false;
-}
-
-/* Nothing queued on any device may use memory that is released. */
-static void check_unused(const struct emu_block *b, const char *operation)
-{
-    static const char *const name[] = {[EMU_COPY_IN] = "copy_in",
-                                       [EMU_COPY_OUT] = "copy_out",
-                                       [EMU_LAUNCH] = "launch",
-                                       [EMU_WAIT] = "event_wait"};
-
-    for (const struct emu_device *d = devices; d; d = d->next)
-        for (const struct gb_stream *s = d->streams; s; s = s->next)
-            for (const struct emu_op *op = s->head; op; op = op->next)
-                if (uses(op, b))
-                    die("%s: a queued %s still uses the memory", operation,
-                        name[op->kind]);
 }
 
 /* ---- operations ---- */
@@ -436,21 +94,22 @@ static enum gb_status begin(struct gb_device *base, enum gb_fault_op op, bool *l
     enum gb_status status;
 
     if (entered != base)
-        die("%s: the calling thread has not entered the device", gb_fault_op_name[op]);
-    pthread_mutex_lock(&lock);
+        gb_emu_die("%s: the calling thread has not entered the device",
+                   gb_fault_op_name[op]);
+    pthread_mutex_lock(&gb_emu_lock);
     if (dev->lost)
         return GB_E_DEVICE;
     status = gb_fault_next(op, late);
     if (status != GB_SUCCESS)
-        say(GB_LOG_INFO, "fault: %s", gb_fault_op_name[op]);
+        gb_emu_say(GB_LOG_INFO, "fault: %s", gb_fault_op_name[op]);
     if (status == GB_E_DEVICE)
-        lose(dev);
+        gb_emu_lose(dev);
     return status;
 }
 
 static enum gb_status finish(enum gb_status status)
 {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gb_emu_lock);
     return status;
 }
 
@@ -459,11 +118,11 @@ static struct emu_device *begin_release(struct gb_device *base, const char *oper
 {
     struct emu_device *dev = emu_device(base);
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gb_emu_lock);
     if (dev->lost)
-        settle(dev);
+        gb_emu_settle(dev);
     else if (entered != base)
-        die("%s: the calling thread has not entered the device", operation);
+        gb_emu_die("%s: the calling thread has not entered the device", operation);
     return dev;
 }
 
@@ -491,7 +150,7 @@ static enum gb_status emu_open(int ordinal, struct gb_device **out)
     dev = calloc(1, sizeof *dev);
     if (!dev)
         return GB_E_NOMEM;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gb_emu_lock);
     status = gb_fault_next(GB_FAULT_open, &late);
     if (status != GB_SUCCESS) {
         free(dev);
@@ -510,8 +169,8 @@ static enum gb_status emu_open(int ordinal, struct gb_device **out)
         .numa_node = -1,
     };
     dev->random = config.seed * 64 + (uint64_t)ordinal;
-    dev->next = devices;
-    devices = dev;
+    dev->next = gb_emu_devices;
+    gb_emu_devices = dev;
     *out = &dev->base;
     return finish(GB_SUCCESS);
 }
@@ -519,26 +178,19 @@ static enum gb_status emu_open(int ordinal, struct gb_device **out)
 static void emu_close(struct gb_device *base)
 {
     struct emu_device *dev = emu_device(base);
-    struct emu_device **link = &devices;
-    struct emu_block *next;
-    unsigned left = 0;
+    struct emu_device **link = &gb_emu_devices;
+    unsigned left;
     bool lost;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gb_emu_lock);
     lost = dev->lost;
-    lose(dev);
-    settle(dev);
-    check_guards("close", "");
-    for (struct emu_block *b = blocks; b; b = next) {
-        next = b->next;
-        if (b->dev == dev) {
-            block_destroy(b);
-            left++;
-        }
-    }
+    gb_emu_lose(dev);
+    gb_emu_settle(dev);
+    gb_emu_check_guards("close", "");
+    left = gb_emu_blocks_drop(dev);
     if (left && !lost)
-        say(GB_LOG_WARN, "emulated device %d closed with %u allocations",
-            base->info.ordinal, left);
+        gb_emu_say(GB_LOG_WARN, "emulated device %d closed with %u allocations",
+                   base->info.ordinal, left);
     while (dev->streams) {
         struct gb_stream *s = dev->streams;
 
@@ -548,7 +200,7 @@ static void emu_close(struct gb_device *base)
     while (*link != dev)
         link = &(*link)->next;
     *link = dev->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gb_emu_lock);
     free(dev);
 }
 
@@ -569,7 +221,7 @@ static enum gb_status emu_enter(struct gb_device *base, struct gb_guest *guest)
 static void emu_leave(struct gb_device *base, struct gb_guest *guest)
 {
     if (entered != base)
-        die("leave: the calling thread has not entered the device");
+        gb_emu_die("leave: the calling thread has not entered the device");
     entered = (struct gb_device *)guest->saved[0];
     gb_guest_restore(guest);
 }
@@ -596,12 +248,12 @@ static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
     struct emu_block *b;
 
     if (bytes == 0)
-        die("mem_alloc: 0 bytes");
+        gb_emu_die("mem_alloc: 0 bytes");
     if (status != GB_SUCCESS)
         return finish(status);
     if (bytes > base->info.mem_total - dev->mem_used)
         return finish(GB_E_NOMEM);
-    b = block_create(dev, bytes, false);
+    b = gb_emu_block_create(dev, bytes, false);
     if (!b)
         return finish(GB_E_NOMEM);
     dev->mem_used += bytes;
@@ -612,17 +264,17 @@ static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
 static void release(struct emu_device *dev, const void *ptr, bool host,
                     const char *operation)
 {
-    struct emu_block *b = block_at(ptr, 1);
+    struct emu_block *b = gb_emu_block_at(ptr, 1);
 
     if (!b || b->data != ptr || b->host != host || (!host && b->dev != dev))
-        die("%s: not the address of an allocation", operation);
-    if (!guard_intact(b))
-        die("%s: the guard zone of its %zu bytes was damaged before", operation,
-            b->bytes);
-    check_unused(b, operation);
+        gb_emu_die("%s: not the address of an allocation", operation);
+    if (!gb_emu_guard_intact(b))
+        gb_emu_die("%s: the guard zone of its %zu bytes was damaged before", operation,
+                   b->bytes);
+    gb_emu_check_unused(b, operation);
     if (!host)
         dev->mem_used -= b->bytes;
-    block_destroy(b);
+    gb_emu_block_destroy(b);
 }
 
 static void emu_mem_free(struct gb_device *base, gb_devptr ptr)
@@ -643,10 +295,10 @@ static enum gb_status emu_host_alloc(struct gb_device *base, size_t bytes, void 
     struct emu_block *b;
 
     if (bytes == 0)
-        die("host_alloc: 0 bytes");
+        gb_emu_die("host_alloc: 0 bytes");
     if (status != GB_SUCCESS)
         return finish(status);
-    b = block_create(emu_device(base), bytes, true);
+    b = gb_emu_block_create(emu_device(base), bytes, true);
     if (!b)
         return finish(GB_E_NOMEM);
     *ptr = b->data;
@@ -670,7 +322,7 @@ static enum gb_mem_kind emu_mem_kind(struct gb_device *base, const void *ptr)
     const struct emu_block *b;
 
     begin_release(base, "mem_kind");
-    b = block_at(ptr, 1);
+    b = gb_emu_block_at(ptr, 1);
     if (b)
         kind = b->host                      ? GB_MEM_PINNED
                : b->dev == emu_device(base) ? GB_MEM_DEVICE
@@ -707,10 +359,10 @@ static void emu_stream_destroy(struct gb_device *base, struct gb_stream *s)
         return;
     dev = begin_release(base, "stream_destroy");
     if (s->destroyed)
-        die("stream_destroy: destroyed before");
+        gb_emu_die("stream_destroy: destroyed before");
     /* Legal with work queued, which still runs. */
-    if (run_until(dev, s, s->queued) == GB_SUCCESS)
-        check_guards("stream_destroy", "");
+    if (gb_emu_run_until(dev, s, s->queued) == GB_SUCCESS)
+        gb_emu_check_guards("stream_destroy", "");
     s->destroyed = true;
     finish(GB_SUCCESS);
 }
@@ -719,15 +371,15 @@ static void check_stream(struct gb_device *base, const struct gb_stream *s,
                          enum gb_fault_op op)
 {
     if (&s->dev->base != base || s->destroyed)
-        die("%s: not a stream of this device", gb_fault_op_name[op]);
+        gb_emu_die("%s: not a stream of this device", gb_fault_op_name[op]);
 }
 
 static enum gb_status wait_for(struct gb_device *base, struct gb_stream *s,
                                uint64_t position, enum gb_fault_op op)
 {
-    enum gb_status status = run_until(emu_device(base), s, position);
+    enum gb_status status = gb_emu_run_until(emu_device(base), s, position);
 
-    check_guards(gb_fault_op_name[op], "");
+    gb_emu_check_guards(gb_fault_op_name[op], "");
     return status;
 }
 
@@ -785,7 +437,7 @@ static void check_event(struct gb_device *base, const struct gb_event *e,
                         enum gb_fault_op op)
 {
     if (e->stream && &e->stream->dev->base != base)
-        die("%s: an event of another device", gb_fault_op_name[op]);
+        gb_emu_die("%s: an event of another device", gb_fault_op_name[op]);
 }
 
 static enum gb_status emu_event_wait(struct gb_device *base, struct gb_event *e,
@@ -807,7 +459,7 @@ static enum gb_status emu_event_wait(struct gb_device *base, struct gb_event *e,
     op->kind = EMU_WAIT;
     op->u.wait.stream = e->stream;
     op->u.wait.position = e->position;
-    enqueue(s, op);
+    gb_emu_enqueue(s, op);
     return finish(GB_SUCCESS);
 }
 
@@ -839,11 +491,8 @@ static enum gb_status emu_event_query(struct gb_device *base, struct gb_event *e
     s = e->stream;
     position = e->position;
     /* Half of the questions see the device get on with it. */
-    if (s && s->executed < position && draw(dev) % 2 == 0) {
-        struct gb_stream *next = needed(s);
-
-        if (next)
-            step(next);
+    if (s && s->executed < position && gb_emu_draw(dev) % 2 == 0) {
+        gb_emu_nudge(s);
         if (dev->lost)
             return finish(GB_E_DEVICE);
     }
@@ -875,15 +524,17 @@ static enum gb_status copy(struct gb_device *base, struct gb_stream *s,
     if (width == 0 || height == 0)
         return finish(GB_SUCCESS);
     if (height > 1 && (dst_pitch < width || src_pitch < width))
-        die("%s: a pitch is less than the width", name);
-    device_block = block_at(device, (height - 1) * device_pitch + width);
+        gb_emu_die("%s: a pitch is less than the width", name);
+    device_block = gb_emu_block_at(device, (height - 1) * device_pitch + width);
     if (!device_block || device_block->host || device_block->dev != emu_device(base))
-        die("%s: %zu rows of %zu bytes, pitch %zu: outside an allocation of this "
+        gb_emu_die(
+            "%s: %zu rows of %zu bytes, pitch %zu: outside an allocation of this "
             "device",
             name, height, width, device_pitch);
-    host_block = block_at(host, (height - 1) * host_pitch + width);
+    host_block = gb_emu_block_at(host, (height - 1) * host_pitch + width);
     if (!host_block || !host_block->host)
-        die("%s: %zu rows of %zu bytes, pitch %zu: the host side is not pinned memory",
+        gb_emu_die(
+            "%s: %zu rows of %zu bytes, pitch %zu: the host side is not pinned memory",
             name, height, width, host_pitch);
     op = calloc(1, sizeof *op);
     if (!op)
@@ -898,7 +549,7 @@ static enum gb_status copy(struct gb_device *base, struct gb_stream *s,
     op->u.copy.height = height;
     op->u.copy.device = device_block;
     op->u.copy.host = host_block;
-    enqueue(s, op);
+    gb_emu_enqueue(s, op);
     return finish(GB_SUCCESS);
 }
 
@@ -978,7 +629,8 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
     check_stream(base, s, GB_FAULT_launch);
     if (grid == 0 || grid > INT32_MAX || block == 0 || block > MAX_BLOCK ||
         smem_bytes > SMEM || args_bytes > MAX_ARGS)
-        die("launch %s: grid %u, block %u, %u bytes shared, %zu of arguments: out of "
+        gb_emu_die(
+            "launch %s: grid %u, block %u, %u bytes shared, %zu of arguments: out of "
             "bounds",
             kernel->symbol, grid, block, smem_bytes, args_bytes);
     op = aligned_alloc(16, (sizeof *op + args_bytes + 15) & ~(size_t)15);
@@ -989,10 +641,10 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
     op->u.launch.grid = grid;
     op->u.launch.block = block;
     op->u.launch.smem = smem_bytes;
-    op->u.launch.seed = draw(emu_device(base));
+    op->u.launch.seed = gb_emu_draw(emu_device(base));
     op->u.launch.args_bytes = args_bytes;
     memcpy(op->args, args, args_bytes);
-    enqueue(s, op);
+    gb_emu_enqueue(s, op);
     return finish(GB_SUCCESS);
 }
 
@@ -1029,11 +681,11 @@ static const struct gb_device_ops ops = {
 
 const struct gb_device_ops *gb_emu_ops(const struct gb_emu_config *given)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gb_emu_lock);
     config = *given;
     if (!gb_fault_set(config.fault))
-        say(GB_LOG_WARN, "GEMMBLAS_FAULT=%s is not understood", config.fault);
+        gb_emu_say(GB_LOG_WARN, "GEMMBLAS_FAULT=%s is not understood", config.fault);
     config.fault = NULL; /* copied */
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gb_emu_lock);
     return &ops;
 }
