@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
-#include "knobs.h"
 #include "modes.h"
 
 static const char usage[] =
@@ -237,24 +235,6 @@ static void parse(struct bench_options *o, int argc, char **argv)
         bench_die("give --shapes FILE or --shape MxNxK; see gemmblas-bench --help");
     if (o->kernel && o->place != BENCH_RESIDENT)
         bench_die("--kernel %s: it needs --place resident", o->kernel);
-}
-
-int bench_peer_list(const struct bench_options *o, char *text, size_t size,
-                    const char *spec[BENCH_PEERS])
-{
-    char *save = NULL;
-    char *word;
-    int n = 0;
-
-    if (strlen(o->peers) >= size)
-        bench_die("--peer: too long; name fewer peers");
-    snprintf(text, size, "%s", o->peers);
-    for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-        if (n == BENCH_PEERS)
-            bench_die("--peer: at most %d; name fewer peers", BENCH_PEERS);
-        spec[n++] = word;
-    }
-    return n;
 }
 
 static size_t wanted_shapes(const struct bench_options *o, struct bench_shape **shapes)

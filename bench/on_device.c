@@ -9,10 +9,10 @@
 #include "device.h"
 #include "gemm_args.h"
 #include "kernels.h"
-#include "knobs.h"
 #include "modes.h"
 #include "peers.h"
 #include "plan.h"
+#include "shared.h"
 #include "tile_map.h"
 #include "util.h"
 
@@ -83,30 +83,6 @@ static void must(enum gb_status status, const char *what)
                   gb_status_text(status));
 }
 
-static bool first_device(const struct bench_options *o, struct gb_device_ref *ref)
-{
-    return gb_device_list(o->device ? o->device : gb_knobs()->device, ref, 1) == 1;
-}
-
-static const char *row_name(const struct gb_device *dev)
-{
-    return dev->info.vendor == GB_EMU ? "emu" : dev->info.name;
-}
-
-bool bench_device_name(const struct bench_options *o, char *name, size_t size,
-                       int *driver)
-{
-    struct gb_device_ref ref;
-    struct gb_device *dev;
-
-    if (!first_device(o, &ref) || ref.ops->open(ref.ordinal, &dev) != GB_SUCCESS)
-        return false;
-    snprintf(name, size, "%s", row_name(dev));
-    *driver = dev->info.driver;
-    ref.ops->close(dev);
-    return true;
-}
-
 static void clock_open(struct device_bench *b)
 {
     struct cuda_clock *c = &b->clock;
@@ -133,7 +109,7 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
     char text[1024];
     int i;
 
-    if (!first_device(b->o, &ref))
+    if (!bench_first_device(b->o, &ref))
         bench_die("no device; take --device emu for the emulated one");
     b->ops = ref.ops;
     must(b->ops->open(ref.ordinal, &b->dev), "opening the device");
@@ -152,7 +128,7 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
                       b->dev->info.name);
         bench_peer_open(&b->peer[i], spec[i], b->o);
     }
-    bench_run_init(&b->run, row_name(b->dev), b->dev->info.driver, b->o);
+    bench_run_init(&b->run, bench_row_name(b->dev), b->dev->info.driver, b->o);
 }
 
 static void close_device(struct device_bench *b, struct gb_guest *guest)

@@ -9,6 +9,7 @@
 
 #include "modes.h"
 #include "peers.h"
+#include "shared.h"
 
 /* Threads of a CPU BLAS spin for some 30 ms after a call and would take cores from the
  * copy threads of whoever comes next. */

@@ -13,6 +13,7 @@
 
 #include "modes.h"
 #include "peers.h"
+#include "shared.h"
 #include "util.h"
 
 enum { TURNS = 3, SIDES = 2 };
@@ -86,8 +87,9 @@ static void find_nvblas(struct preload_bench *b, char *out, size_t size)
         if (!realpath(b->o->nvblas, out))
             bench_die("--nvblas %s: %s; name libnvblas.so.13", b->o->nvblas,
                       strerror(errno));
-        base = strrchr(out, '/') + 1;
-        snprintf(b->label, sizeof(b->label), "%.80s", base);
+        bench_preload_label(out, b->label, sizeof(b->label));
+        snprintf(b->folder, sizeof(b->folder), "%.*s:", (int)(strrchr(out, '/') - out),
+                 out);
         return;
     }
     bench_cublas_find(b->o, cublas, sizeof(cublas));

@@ -205,6 +205,24 @@ static void blas_label(void *library, const char *path, char *out, size_t size)
         snprintf(out, size, "%s", base ? base + 1 : path);
 }
 
+int bench_peer_list(const struct bench_options *o, char *text, size_t size,
+                    const char *spec[BENCH_PEERS])
+{
+    char *save = NULL;
+    char *word;
+    int n = 0;
+
+    if (strlen(o->peers) >= size)
+        bench_die("--peer: too long; name fewer peers");
+    snprintf(text, size, "%s", o->peers);
+    for (word = strtok_r(text, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+        if (n == BENCH_PEERS)
+            bench_die("--peer: at most %d; name fewer peers", BENCH_PEERS);
+        spec[n++] = word;
+    }
+    return n;
+}
+
 static void open_blas(struct bench_peer *peer, const char *path)
 {
     peer->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -301,6 +319,50 @@ void bench_cublas_version(void *library, char *out, size_t size)
     for (i = 0; property && i < 3; i++)
         property(i, &part[i]);
     snprintf(out, size, "%d.%d.%d", part[0], part[1], part[2]);
+}
+
+/* The version after ".so." in a file name; "" when there is none. */
+static const char *version_of_file(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    const char *at = strstr(base ? base : path, ".so.");
+
+    return at ? at + 4 : "";
+}
+
+static void nvblas_label(const char *path, char *out, size_t size)
+{
+    const char *base = strrchr(path, '/');
+    const char *after = version_of_file(path);
+    char version[32] = "";
+    char cublas[PATH_MAX];
+    void *library;
+
+    snprintf(cublas, sizeof(cublas), "%.*slibcublas.so.%.*s",
+             base ? (int)(base + 1 - path) : 0, path, (int)strcspn(after, "."), after);
+    library = dlopen(cublas, RTLD_LAZY | RTLD_LOCAL);
+    if (library)
+        bench_cublas_version(library, version, sizeof(version));
+    else
+        snprintf(version, sizeof(version), "%s", after);
+    snprintf(out, size, "nvblas%s%s autopin", *version ? " " : "", version);
+}
+
+void bench_preload_label(const char *path, char *out, size_t size)
+{
+    const char *base = strrchr(path, '/');
+    void *library;
+
+    base = base ? base + 1 : path;
+    if (strncmp(base, "libnvblas.so", 12) == 0) {
+        nvblas_label(path, out, size);
+        return;
+    }
+    library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (library)
+        blas_label(library, path, out, size);
+    else
+        snprintf(out, size, "%s", base);
 }
 
 static void open_cublas(struct bench_peer *peer, const struct bench_options *o)

@@ -19,6 +19,12 @@ struct bench_peer {
     bool pin;
 };
 
+enum { BENCH_PEERS = 6 };
+
+/* The comma-separated --peer, copied into `text`; returns their number. */
+int bench_peer_list(const struct bench_options *o, char *text, size_t size,
+                    const char *spec[BENCH_PEERS]);
+
 /* spec: "cublas", "cublasxt", "cublasxt-pin" or the path of a BLAS. Dies when it cannot
  * be opened. The cublas kinds need the device's context current in the calling thread.
  */
@@ -44,6 +50,10 @@ bool bench_peer_queue(const struct bench_peer *peer, const struct bench_shape *s
 void bench_cublas_find(const struct bench_options *o, char *path, size_t size);
 /* "13.1.0" of an open libcublas. */
 void bench_cublas_version(void *library, char *out, size_t size);
+
+/* Library and version of a file to preload: of a BLAS, or of an NVBLAS, which is not loaded
+ * for that: its cuBLAS or its file name tells. */
+void bench_preload_label(const char *path, char *out, size_t size);
 
 /* The path of the library that --ours names, or of the one built beside this program.
  */

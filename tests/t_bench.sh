@@ -121,6 +121,15 @@ if [ -n "$openblas" ]; then
     is 'wrongblas.so' "$(column peer "$file")" 'by turns: the other is named'
     is 'peer wrong' "$(column note "$file")" 'by turns: a wrong peer is told'
     is 1 "$(column kernel "$file" | grep -c '^gemm_')" 'by turns: the kernel is named'
+    cp "$wrong_blas" "$tap_dir/libnvblas.so.13.1.0"
+    for library in "$tap_dir/libnvblas.so.13.1.0" "$openblas"; do
+        "$bench" --place host-fresh --shape 40 --repeats 1 --peer nvblas \
+            --nvblas "$library" --blas "$openblas" --append "$tap_dir/names.tsv" >/dev/null
+    done
+    is 'nvblas 13.1.0 autopin' "$(column peer "$tap_dir/names.tsv" | head -n 1)" \
+        'by turns: an NVBLAS that is named has its version'
+    column peer "$tap_dir/names.tsv" | tail -n 1 | grep -q -E '^OpenBLAS [0-9.]+$'
+    ok $? 'by turns: so has another library'
     GEMMBLAS_ROUTE=cpu "$bench" --place host-repeat --shape 40 --pause 0 --block 0 \
         --repeats 1 --append "$tap_dir/cpu.tsv" >/dev/null
     is 'on the CPU: cpu' "$(column note "$tap_dir/cpu.tsv")" \

@@ -1,12 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Our library's own trace tells which kernel ran, or that the call stayed on the CPU: a
- * row must not call that a device's time. It costs ours the writing of a line per call.
- */
+/* The device that ours uses, and what ours did there. Our library's own trace tells which
+ * kernel ran, or that the call stayed on the CPU: a row must not call that a device's time.
+ * It costs ours the writing of a line per call. */
+#include "shared.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "modes.h"
+#include "knobs.h"
+
+bool bench_first_device(const struct bench_options *o, struct gb_device_ref *ref)
+{
+    return gb_device_list(o->device ? o->device : gb_knobs()->device, ref, 1) == 1;
+}
+
+const char *bench_row_name(const struct gb_device *dev)
+{
+    return dev->info.vendor == GB_EMU ? "emu" : dev->info.name;
+}
+
+bool bench_device_name(const struct bench_options *o, char *name, size_t size,
+                       int *driver)
+{
+    struct gb_device_ref ref;
+    struct gb_device *dev;
+
+    if (!bench_first_device(o, &ref) || ref.ops->open(ref.ordinal, &dev) != GB_SUCCESS)
+        return false;
+    snprintf(name, size, "%s", bench_row_name(dev));
+    *driver = dev->info.driver;
+    ref.ops->close(dev);
+    return true;
+}
 
 void bench_trace_open(struct bench_trace *t)
 {
