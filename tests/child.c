@@ -15,7 +15,7 @@
 
 #include "tap.h"
 
-static double now(void)
+double child_clock(void)
 {
     struct timespec t;
 
@@ -30,7 +30,7 @@ static int exit_status(int status)
 
 int child_wait(int pid, double limit_seconds)
 {
-    double end = now() + limit_seconds;
+    double end = child_clock() + limit_seconds;
     int status;
 
     for (;;) {
@@ -40,7 +40,7 @@ int child_wait(int pid, double limit_seconds)
             return exit_status(status);
         if (got < 0 && errno != EINTR)
             bail("waitpid: %s", strerror(errno));
-        if (now() > end)
+        if (child_clock() > end)
             break;
         usleep(2000);
     }
@@ -98,7 +98,7 @@ static void start(const char *path, const char *const *argv, const char *const *
 static void run(struct child *c, const char *path, const char *const *argv,
                 const char *const *changes, double limit_seconds)
 {
-    double begin = now();
+    double begin = child_clock();
     int out[2], err[2];
     pid_t pid;
 
@@ -115,7 +115,7 @@ static void run(struct child *c, const char *path, const char *const *argv,
     for (bool out_open = true, err_open = true; out_open || err_open;) {
         struct pollfd fds[2] = {{.fd = out_open ? out[0] : -1, .events = POLLIN},
                                 {.fd = err_open ? err[0] : -1, .events = POLLIN}};
-        double left = begin + limit_seconds - now();
+        double left = begin + limit_seconds - child_clock();
 
         if (left <= 0) {
             c->timed_out = true;
@@ -131,11 +131,12 @@ static void run(struct child *c, const char *path, const char *const *argv,
     }
     close(out[0]);
     close(err[0]);
-    c->status = child_wait(pid, c->timed_out ? 10 : begin + limit_seconds - now() + 1);
+    c->status =
+        child_wait(pid, c->timed_out ? 10 : begin + limit_seconds - child_clock() + 1);
     if (c->timed_out)
         c->status = -1;
     c->timed_out = c->status == -1;
-    c->seconds = now() - begin;
+    c->seconds = child_clock() - begin;
 }
 
 void child_run(struct child *c, const char *mode, const char *const *changes,

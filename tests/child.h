@@ -26,6 +26,9 @@ void child_exec(struct child *c, const char *const *argv, const char *const *cha
 /* Ended by itself with status 0; if not, its output goes to diag(). */
 bool child_passed(const struct child *c);
 
+/* Seconds of a clock that never goes back. */
+double child_clock(void);
+
 /* Wait for a forked child at most that long, then kill it: its status as above. */
 int child_wait(int pid, double limit_seconds);
 

@@ -60,11 +60,10 @@ static bool product(int64_t n)
                             .beta = {.re = 2}};
     bool right;
 
-    verify_gemm_make(&g, VERIFY_INTEGERS, VERIFY_INTEGERS, tight, VERIFY_HIGH, &r);
-    right = verify_gemm_run(&g, VERIFY_EXACT, why, sizeof why);
+    right = verify_gemm_integers(&g, VERIFY_INTEGERS, tight, VERIFY_HIGH, &r, why,
+                                 sizeof why);
     if (!right)
         diag("%s", why);
-    verify_gemm_drop(&g);
     return right;
 }
 

@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -26,14 +25,6 @@
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 static bool device, hardware;
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* A random integer product; what is wrong with it goes to stderr, since a child has no
  * plan. */
@@ -52,12 +43,11 @@ static bool exact(const char *symbol, enum gb_trans ta, enum gb_trans tb, int64_
     char why[640];
     bool right;
 
-    verify_gemm_make(&g, VERIFY_INTEGERS, VERIFY_INTEGERS, extra,
-                     (enum verify_place)verify_below(r, VERIFY_PLACES), r);
-    right = verify_gemm_run(&g, VERIFY_EXACT, why, sizeof why);
+    right = verify_gemm_integers(&g, VERIFY_INTEGERS, extra,
+                                 (enum verify_place)verify_below(r, VERIFY_PLACES), r,
+                                 why, sizeof why);
     if (!right)
         fprintf(stderr, "%s\n", why);
-    verify_gemm_drop(&g);
     return right;
 }
 
@@ -768,12 +758,12 @@ static int mode_b58(void)
     memset(a + n * n, 0, bytes);
     if (!ordinary(58))
         return 1;
-    wall = seconds();
+    wall = child_clock();
     cpu = user_seconds();
     for (int i = 0; i < 2; i++)
         verify_call(verify_flavour("dgemm_"), 102, "N", "N", n, n, n, verify_real(1), a,
                     n, a, n, verify_real(0), a + n * n, n);
-    wall = seconds() - wall;
+    wall = child_clock() - wall;
     cpu = user_seconds() - cpu;
     printf("wall=%.2f cpu=%.2f", wall, cpu);
     /* 12 GiB copied in all: at most about 3 s of processor time on a slow host. */

@@ -1,524 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data, reference product, comparison, callers and trace for the tests of BLAS
- * semantics. */
+/* A reference product, and the comparison of a call with it. */
 #include "verify.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <float.h>
-#include <link.h>
 #include <math.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tap.h"
 
-/* Random numbers */
-
-struct verify_random verify_seed(uint64_t seed)
-{
-    struct verify_random r = {.state =
-                                  seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u};
-
-    for (int i = 0; i < 4; i++)
-        verify_next(&r);
-    return r;
-}
-
-uint64_t verify_next(struct verify_random *r)
-{
-    r->state ^= r->state >> 12;
-    r->state ^= r->state << 25;
-    r->state ^= r->state >> 27;
-    return r->state * 0x2545f4914f6cdd1du;
-}
-
-int64_t verify_below(struct verify_random *r, int64_t n)
-{
-    return (int64_t)(verify_next(r) >> 1) % n;
-}
-
-double verify_normal(struct verify_random *r)
-{
-    double sum = 0;
-
-    /* Twelve uniform numbers of variance 1/12: cheap, and close enough in the
-     * middle. */
-    for (int i = 0; i < 3; i++) {
-        uint64_t x = verify_next(r);
-
-        for (int j = 0; j < 4; j++)
-            sum += (double)(x >> 16 * j & 0xffff) / 65536;
-    }
-    /* All 52 bits of the fraction matter, or products would be exact. */
-    return sum - 6 + (double)(verify_next(r) >> 11) * 0x1p-69;
-}
-
-/* Types */
-
-static uint16_t pack16(long double x, int digits, int exponent_bits)
-{
-    int bias = (1 << (exponent_bits - 1)) - 1;
-    uint32_t infinity = ((1u << exponent_bits) - 1) << (digits - 1);
-    uint32_t sign = signbit(x) ? 0x8000 : 0;
-    int exponent, ulp;
-    uint32_t bits;
-    long double scaled;
-
-    if (isnan(x))
-        return (uint16_t)(sign | infinity | 1u << (digits - 2));
-    if (isinf(x))
-        return (uint16_t)(sign | infinity);
-    frexpl(x, &exponent);
-    if (exponent - 1 > bias)
-        return (uint16_t)(sign | infinity);
-    if (x == 0 || exponent - 1 < 1 - bias)
-        exponent = 2 - bias;
-    ulp = exponent - digits;
-    scaled = rintl(ldexpl(fabsl(x), -ulp));
-    /* A fraction that rounds up to the next power of two carries into the exponent. */
-    bits = ((uint32_t)(exponent - 1 + bias) << (digits - 1)) + (uint32_t)scaled -
-           (1u << (digits - 1));
-    return (uint16_t)(sign | (bits > infinity ? infinity : bits));
-}
-
-static double unpack16(uint16_t x, int digits, int exponent_bits)
-{
-    int bias = (1 << (exponent_bits - 1)) - 1;
-    int exponent = (x & 0x7fff) >> (digits - 1);
-    int fraction = x & ((1 << (digits - 1)) - 1);
-    double value;
-
-    if (exponent == (1 << exponent_bits) - 1)
-        value = fraction ? (double)NAN : (double)INFINITY;
-    else if (exponent == 0)
-        value = ldexp(fraction, 2 - bias - digits);
-    else
-        value = ldexp(fraction + (1 << (digits - 1)), exponent + 1 - bias - digits);
-    return x & 0x8000 ? -value : value;
-}
-
-uint16_t verify_f16(long double x)
-{
-    return pack16(x, 11, 5);
-}
-
-uint16_t verify_bf16(long double x)
-{
-    return pack16(x, 8, 8);
-}
-
-double verify_from_f16(uint16_t x)
-{
-    return unpack16(x, 11, 5);
-}
-
-double verify_from_bf16(uint16_t x)
-{
-    return unpack16(x, 8, 8);
-}
-
-const char *verify_type_name(enum gb_type t)
-{
-    static const char *const name[GB_TYPES] = {"f16", "bf16", "f32", "f64",
-                                               "c32", "c64",  "i8",  "i32"};
-
-    return name[t];
-}
-
-/* The type of a part: f32 for c32. */
-static enum gb_type part(enum gb_type t)
-{
-    return t == GB_C32 ? GB_F32 : t == GB_C64 ? GB_F64 : t;
-}
-
-static void store_part(enum gb_type t, void *at, long double x)
-{
-    uint16_t half = 0;
-    float f = 0;
-    double d = 0;
-
-    switch (t) {
-    case GB_F16:
-        half = verify_f16(x);
-        memcpy(at, &half, sizeof half);
-        break;
-    case GB_BF16:
-        half = verify_bf16(x);
-        memcpy(at, &half, sizeof half);
-        break;
-    case GB_F32:
-        f = (float)x;
-        memcpy(at, &f, sizeof f);
-        break;
-    case GB_F64:
-        d = (double)x;
-        memcpy(at, &d, sizeof d);
-        break;
-    default:
-        bail("no elements of type %s", verify_type_name(t));
-    }
-}
-
-static long double load_part(enum gb_type t, const void *at)
-{
-    uint16_t half;
-    float f;
-    double d;
-
-    switch (t) {
-    case GB_F16:
-        memcpy(&half, at, sizeof half);
-        return verify_from_f16(half);
-    case GB_BF16:
-        memcpy(&half, at, sizeof half);
-        return verify_from_bf16(half);
-    case GB_F32:
-        memcpy(&f, at, sizeof f);
-        return f;
-    case GB_F64:
-        memcpy(&d, at, sizeof d);
-        return d;
-    default:
-        bail("no elements of type %s", verify_type_name(t));
-    }
-}
-
-void verify_store(enum gb_type t, void *at, struct verify_value v)
-{
-    enum gb_type p = part(t);
-
-    store_part(p, at, v.re);
-    if (gb_is_complex(t))
-        store_part(p, (char *)at + gb_type_size(p), v.im);
-}
-
-struct verify_value verify_load(enum gb_type t, const void *at)
-{
-    enum gb_type p = part(t);
-    struct verify_value v = {.re = load_part(p, at)};
-
-    if (gb_is_complex(t))
-        v.im = load_part(p, (const char *)at + gb_type_size(p));
-    return v;
-}
-
-/* A signalling NaN in each part; the payload says "gap". */
-static void store_gap(enum gb_type t, char *at)
-{
-    static const uint16_t f16 = 0x7d6a, bf16 = 0x7faa;
-    static const uint32_t f32 = 0x7fa06a90;
-    static const uint64_t f64 = 0x7ff46a906a906a90;
-    enum gb_type p = part(t);
-    const void *bits = p == GB_F16    ? (const void *)&f16
-                       : p == GB_BF16 ? (const void *)&bf16
-                       : p == GB_F32  ? (const void *)&f32
-                                      : (const void *)&f64;
-
-    for (size_t i = 0; i < gb_type_size(t) / gb_type_size(p); i++)
-        memcpy(at + i * gb_type_size(p), bits, gb_type_size(p));
-}
-
-/* Matrices */
-
-static int64_t along(const struct verify_matrix *x) /* elements that lie side by side */
-{
-    return x->row_major ? x->cols : x->rows;
-}
-
-static int64_t lines(const struct verify_matrix *x)
-{
-    return x->row_major ? x->rows : x->cols;
-}
-
-void *verify_element(const struct verify_matrix *x, int64_t i, int64_t j)
-{
-    int64_t offset = x->row_major ? i * x->ld + j : i + j * x->ld;
-
-    return (char *)x->at + offset * (int64_t)gb_type_size(x->type);
-}
-
-struct verify_value verify_get(const struct verify_matrix *x, int64_t i, int64_t j)
-{
-    return verify_load(x->type, verify_element(x, i, j));
-}
-
-void verify_set(const struct verify_matrix *x, int64_t i, int64_t j, double re,
-                double im)
-{
-    verify_store(x->type, verify_element(x, i, j),
-                 (struct verify_value){.re = re, .im = im});
-}
-
-void verify_matrix_make(struct verify_matrix *x, enum gb_type type, bool row_major,
-                        int64_t rows, int64_t cols, int64_t ld, enum verify_place place)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = gb_type_size(type);
-    size_t span = 0, shift = 0;
-
-    *x = (struct verify_matrix){
-        .type = type, .row_major = row_major, .rows = rows, .cols = cols, .ld = ld};
-    if (rows > 0 && cols > 0)
-        span = ((size_t)(lines(x) - 1) * (size_t)ld + (size_t)along(x)) * size;
-    x->data_bytes = (span + 2 * size + page - 1) / page * page;
-    x->map_bytes = x->data_bytes + 2 * page;
-    x->map = mmap(NULL, x->map_bytes, PROT_NONE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (x->map == MAP_FAILED)
-        bail("no %zu bytes of memory", x->map_bytes);
-    x->data = x->map + page;
-    if (mprotect(x->data, x->data_bytes, PROT_READ | PROT_WRITE) != 0)
-        bail("mprotect failed");
-    if (place == VERIFY_HIGH)
-        shift = x->data_bytes - span;
-    else if (place == VERIFY_MIDDLE)
-        shift = size;
-    x->at = x->data + shift;
-    for (size_t i = 0; i + size <= x->data_bytes; i += size)
-        store_gap(type, x->data + i);
-}
-
-void verify_matrix_fill(struct verify_matrix *x, enum verify_fill fill,
-                        struct verify_random *r)
-{
-    /* Sums of products of 16-bit integers must fit 8 bits in a bf16 C now and then, so
-     * those stay smaller. */
-    int64_t most = gb_type_size(x->type) == 2 ? 2 : 9;
-
-    for (int64_t l = 0; l < lines(x); l++) {
-        for (int64_t i = 0; i < along(x); i++) {
-            struct verify_value v = {.re = (long double)NAN, .im = (long double)NAN};
-
-            if (fill == VERIFY_NORMAL) {
-                v.re = verify_normal(r);
-                v.im = verify_normal(r);
-            } else if (fill == VERIFY_INTEGERS) {
-                v.re = verify_below(r, 2 * most + 1) - most;
-                v.im = verify_below(r, 2 * most + 1) - most;
-            }
-            verify_store(
-                x->type,
-                (char *)x->at + (l * x->ld + i) * (int64_t)gb_type_size(x->type), v);
-        }
-    }
-}
-
-void verify_matrix_drop(struct verify_matrix *x)
-{
-    free(x->before);
-    if (x->map)
-        munmap(x->map, x->map_bytes);
-    *x = (struct verify_matrix){.type = x->type};
-}
-
-void verify_freeze(struct verify_matrix *x, bool read_only)
-{
-    if (!x->before)
-        x->before = malloc(x->data_bytes);
-    if (!x->before)
-        bail("no memory");
-    memcpy(x->before, x->data, x->data_bytes);
-    if (read_only && mprotect(x->data, x->data_bytes, PROT_READ) != 0)
-        bail("mprotect failed");
-}
-
-bool verify_untouched(const struct verify_matrix *x)
-{
-    return memcmp(x->before, x->data, x->data_bytes) == 0;
-}
-
-bool verify_gaps_untouched(const struct verify_matrix *x)
-{
-    int64_t size = (int64_t)gb_type_size(x->type);
-    const char *gap = x->data; /* the first byte after the last element seen */
-
-    if (x->rows > 0 && x->cols > 0) {
-        for (int64_t l = 0; l < lines(x); l++) {
-            const char *line = (const char *)x->at + l * x->ld * size;
-
-            if (memcmp(gap, x->before + (gap - x->data), (size_t)(line - gap)) != 0)
-                return false;
-            gap = line + along(x) * size;
-        }
-    }
-    return memcmp(gap, x->before + (gap - x->data),
-                  x->data_bytes - (size_t)(gap - x->data)) == 0;
-}
-
-/* Flavours */
-
-#define GEMM(symbol, routine, interface, bits, type, type_c, scalars)                  \
-    extern void symbol(void);
-#include "flavours.def"
-#undef GEMM
-
-const struct verify_flavour verify_flavours[] = {
-#define GEMM(symbol_, routine_, interface_, bits_, type_, type_c_, scalars_)           \
-    {.symbol = #symbol_,                                                               \
-     .routine = #routine_,                                                             \
-     .interface = VERIFY_##interface_,                                                 \
-     .bits = bits_,                                                                    \
-     .type = GB_##type_,                                                               \
-     .type_c = GB_##type_c_,                                                           \
-     .scalars = VERIFY_##scalars_,                                                     \
-     .fn = symbol_},
-#include "flavours.def"
-#undef GEMM
-};
-const int verify_flavour_count = sizeof verify_flavours / sizeof verify_flavours[0];
-
-const struct verify_flavour *verify_flavour(const char *symbol)
-{
-    for (int i = 0; i < verify_flavour_count; i++)
-        if (strcmp(verify_flavours[i].symbol, symbol) == 0)
-            return &verify_flavours[i];
-    bail("no flavour %s", symbol);
-}
-
-static int cblas_trans(const char *trans)
-{
-    switch (*trans) {
-    case 'N':
-        return 111;
-    case 'T':
-        return 112;
-    case 'C':
-        return 113;
-    case 'R':
-        return 114;
-    default:
-        return 0;
-    }
-}
-
-/* The scalars' type is that of C: f32 for the mixed names, which take float scalars. */
-void verify_call(const struct verify_flavour *f, int layout, const char *transa,
-                 const char *transb, int64_t m, int64_t n, int64_t k,
-                 struct gb_scalar alpha, const void *a, int64_t lda, const void *b,
-                 int64_t ldb, struct gb_scalar beta, void *c, int64_t ldc)
-{
-    union {
-        uint16_t u16;
-        float f32;
-        double f64;
-        char bytes[16];
-    } sa, sb;
-
-    verify_store(f->type_c, &sa, (struct verify_value){.re = alpha.re, .im = alpha.im});
-    verify_store(f->type_c, &sb, (struct verify_value){.re = beta.re, .im = beta.im});
-
-#define CALL_FORTRAN(INT)                                                              \
-    do {                                                                               \
-        INT m_ = (INT)m, n_ = (INT)n, k_ = (INT)k;                                     \
-        INT lda_ = (INT)lda, ldb_ = (INT)ldb, ldc_ = (INT)ldc;                         \
-        ((void (*)(const char *, const char *, const INT *, const INT *, const INT *,  \
-                   const void *, const void *, const INT *, const void *, const INT *, \
-                   const void *, void *, const INT *, size_t, size_t))f->fn)(          \
-            transa, transb, &m_, &n_, &k_, &sa, a, &lda_, b, &ldb_, &sb, c, &ldc_, 1,  \
-            1);                                                                        \
-    } while (0)
-#define CALL_CBLAS(INT, SCALAR, sa_, sb_)                                              \
-    ((void (*)(int, int, int, INT, INT, INT, SCALAR, const void *, INT, const void *,  \
-               INT, SCALAR, void *, INT))f->fn)(                                       \
-        layout, cblas_trans(transa), cblas_trans(transb), (INT)m, (INT)n, (INT)k, sa_, \
-        a, (INT)lda, b, (INT)ldb, sb_, c, (INT)ldc)
-#define CALL_CBLAS_BY(INT)                                                             \
-    do {                                                                               \
-        switch (f->scalars) {                                                          \
-        case VERIFY_F32:                                                               \
-            CALL_CBLAS(INT, float, sa.f32, sb.f32);                                    \
-            break;                                                                     \
-        case VERIFY_F64:                                                               \
-            CALL_CBLAS(INT, double, sa.f64, sb.f64);                                   \
-            break;                                                                     \
-        case VERIFY_U16:                                                               \
-            CALL_CBLAS(INT, uint16_t, sa.u16, sb.u16);                                 \
-            break;                                                                     \
-        case VERIFY_PTR:                                                               \
-            CALL_CBLAS(INT, const void *, &sa, &sb);                                   \
-            break;                                                                     \
-        }                                                                              \
-    } while (0)
-
-    if (f->interface == VERIFY_FORTRAN && f->bits == 32)
-        CALL_FORTRAN(int32_t);
-    else if (f->interface == VERIFY_FORTRAN)
-        CALL_FORTRAN(int64_t);
-    else if (f->bits == 32)
-        CALL_CBLAS_BY(int32_t);
-    else
-        CALL_CBLAS_BY(int64_t);
-}
-
-/* One product */
-
-static const char *trans_letter(enum gb_trans t)
-{
-    static const char *const letter[] = {"N", "T", "C", "R"};
-
-    return letter[t];
-}
-
-static bool transposed(enum gb_trans t)
-{
-    return t == GB_T || t == GB_C;
-}
-
-void verify_gemm_make(struct verify_gemm *g, enum verify_fill ab, enum verify_fill c,
-                      const int64_t extra[3], enum verify_place place,
-                      struct verify_random *r)
-{
-    int64_t a_rows = transposed(g->transa) ? g->k : g->m;
-    int64_t a_cols = transposed(g->transa) ? g->m : g->k;
-    int64_t b_rows = transposed(g->transb) ? g->n : g->k;
-    int64_t b_cols = transposed(g->transb) ? g->k : g->n;
-    int64_t lda = (g->row_major ? a_cols : a_rows) + extra[0];
-    int64_t ldb = (g->row_major ? b_cols : b_rows) + extra[1];
-    int64_t ldc = (g->row_major ? g->n : g->m) + extra[2];
-
-    verify_matrix_make(&g->a, g->f->type, g->row_major, a_rows, a_cols,
-                       lda > 0 ? lda : 1, place);
-    verify_matrix_make(&g->b, g->f->type, g->row_major, b_rows, b_cols,
-                       ldb > 0 ? ldb : 1, place);
-    verify_matrix_make(&g->c, g->f->type_c, g->row_major, g->m, g->n, ldc > 0 ? ldc : 1,
-                       place);
-    verify_matrix_fill(&g->a, ab, r);
-    verify_matrix_fill(&g->b, ab, r);
-    verify_matrix_fill(&g->c, c, r);
-}
-
-void verify_gemm_drop(struct verify_gemm *g)
-{
-    verify_matrix_drop(&g->a);
-    verify_matrix_drop(&g->b);
-    verify_matrix_drop(&g->c);
-}
-
-void verify_gemm_call(const struct verify_gemm *g)
-{
-    verify_call(g->f, g->row_major ? 101 : 102, trans_letter(g->transa),
-                trans_letter(g->transb), g->m, g->n, g->k, g->alpha, g->a.at, g->a.ld,
-                g->b.at, g->b.ld, g->beta, g->c.at, g->c.ld);
-}
-
-void verify_describe(const struct verify_gemm *g, char *buf, size_t len)
-{
-    snprintf(
-        buf, len,
-        "%s %s %s %s m=%lld n=%lld k=%lld alpha=%g%+gi beta=%g%+gi lda=%lld ldb=%lld "
-        "ldc=%lld",
-        g->f->symbol, g->row_major ? "row" : "column", trans_letter(g->transa),
-        trans_letter(g->transb), (long long)g->m, (long long)g->n, (long long)g->k,
-        g->alpha.re, g->alpha.im, g->beta.re, g->beta.im, (long long)g->a.ld,
-        (long long)g->b.ld, (long long)g->c.ld);
-}
+/* ---- reference ------------------------------------------------------------------- */
 
 /* op(A) by rows or op(B) by columns, parts apart, k side by side, so that the reference
  * runs over contiguous memory. */
@@ -531,7 +23,8 @@ struct packed {
 static struct verify_value operand(const struct verify_matrix *x, enum gb_trans t,
                                    int64_t i, int64_t j)
 {
-    struct verify_value v = transposed(t) ? verify_get(x, j, i) : verify_get(x, i, j);
+    struct verify_value v =
+        gb_transposed(t) ? verify_get(x, j, i) : verify_get(x, i, j);
 
     if (t == GB_C || t == GB_CONJ)
         v.im = -v.im;
@@ -604,7 +97,7 @@ static struct wanted reference(const struct verify_gemm *g, enum verify_how how,
                                int64_t ia, int64_t jb, struct verify_value before)
 {
     struct dot (*dot)(const double *, const double *, int64_t) =
-        part(g->f->type) == GB_F64 && how != VERIFY_EXACT ? dot_long : dot_short;
+        verify_part(g->f->type) == GB_F64 && how != VERIFY_EXACT ? dot_long : dot_short;
     long double ar = g->alpha.re, ai = g->alpha.im, br = g->beta.re, bi = g->beta.im;
     struct verify_value s = {.re = 0}, abs = {.re = 0};
     struct wanted w = {.value = {.re = 0}};
@@ -647,10 +140,12 @@ static struct wanted reference(const struct verify_gemm *g, enum verify_how how,
     return w;
 }
 
+/* ---- comparison ------------------------------------------------------------------ */
+
 /* Unit roundoff of a type. */
 static long double roundoff(enum gb_type t)
 {
-    switch (part(t)) {
+    switch (verify_part(t)) {
     case GB_F16:
         return 0x1p-11L;
     case GB_BF16:
@@ -666,19 +161,19 @@ static bool part_right(const struct verify_gemm *g, enum verify_how how,
                        long double want, long double seen, long double gauge,
                        long double beta_c)
 {
-    enum gb_type type_c = part(g->f->type_c);
+    enum gb_type type_c = verify_part(g->f->type_c);
     char rounded[16];
     long double want_rounded, u, error, terms, allowed;
 
-    store_part(type_c, rounded, want);
-    want_rounded = load_part(type_c, rounded);
+    verify_store(type_c, rounded, (struct verify_value){.re = want});
+    want_rounded = verify_load(type_c, rounded).re;
     if (isnan(want_rounded) || isnan(seen))
         return isnan(want_rounded) && isnan(seen);
     if (seen == want_rounded)
         return true;
     if (how == VERIFY_EXACT || isinf(want_rounded) || isinf(seen))
         return false;
-    u = roundoff(part(g->f->type) == GB_F64 ? GB_F64 : GB_F32);
+    u = roundoff(verify_part(g->f->type) == GB_F64 ? GB_F64 : GB_F32);
     error = fabsl(seen - want);
     /* One rounding to a C that is shorter than the accumulator; its smallest step when
      * the result is subnormal. */
@@ -783,169 +278,7 @@ bool verify_gemm_check(const struct verify_gemm *g, enum verify_how how, char *w
     return right;
 }
 
-/* Crash reports */
-
-static __thread char watched[256];
-
-static void on_fault(int signal_number)
-{
-    static const char start[] = "not ok - fault in ";
-    char text[sizeof start + sizeof watched + 2];
-    size_t n = strlen(watched);
-
-    memcpy(text, start, sizeof start - 1);
-    memcpy(text + sizeof start - 1, watched, n);
-    text[sizeof start - 1 + n] = '\n';
-    if (write(STDOUT_FILENO, text, sizeof start + n) < 0)
-        _exit(EXIT_FAILURE);
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-void verify_watch(const struct verify_gemm *g)
-{
-    static atomic_bool installed;
-
-    verify_describe(g, watched, sizeof watched);
-    if (!atomic_exchange(&installed, true)) {
-        struct sigaction act = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
-
-        sigaction(SIGSEGV, &act, NULL);
-        sigaction(SIGBUS, &act, NULL);
-    }
-}
-
-/* The BLAS behind */
-
-/* Of the calls, see verify_route(). */
-static FILE *trace;
-static char trace_path[64];
-
-enum { OBJECTS = 256 };
-
-struct objects {
-    char *name[OBJECTS];
-    int count;
-};
-
-/* The names only: nothing may be asked from in here. */
-static int collect(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    struct objects *o = arg;
-
-    (void)size;
-    if (info->dlpi_name[0] && o->count < OBJECTS)
-        o->name[o->count++] = strdup(info->dlpi_name);
-    return 0;
-}
-
-static const struct link_map *object_of(const void *addr)
-{
-    struct link_map *map = NULL;
-    Dl_info info;
-
-    return addr && dladdr1(addr, &info, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
-}
-
-/* That object's own definition of the name, if it is no gemmblas and not what the test
- * calls. */
-static void *defined_by(const char *object, const char *name)
-{
-    void *handle = object ? dlopen(object, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    void *fn = handle ? dlsym(handle, name) : NULL;
-    const struct link_map *map = object_of(fn), *wanted = NULL;
-
-    if (!handle)
-        return NULL;
-    dlinfo(handle, RTLD_DI_LINKMAP, (void *)&wanted);
-    if (map != wanted || map == object_of(dlsym(RTLD_DEFAULT, name)) ||
-        object_of(dlsym(handle, "gemmblas_version")) == map)
-        fn = NULL;
-    dlclose(handle);
-    return fn;
-}
-
-static void *defined_by_any(const char *name)
-{
-    void *fn = defined_by(getenv("GEMMBLAS_LIBRARY"), name);
-    struct objects o = {.count = 0};
-
-    dl_iterate_phdr(collect, &o);
-    for (int i = 0; i < o.count; i++) {
-        if (!fn)
-            fn = defined_by(o.name[i], name);
-        free(o.name[i]);
-    }
-    return fn;
-}
-
-bool verify_direct(const struct verify_flavour *f, struct verify_flavour *direct)
-{
-    void *fn = defined_by_any(f->symbol);
-    size_t len = strlen(f->symbol);
-    char spelt[64];
-
-    /* "dgemm", which hardly any BLAS has, is "dgemm_" by another name. */
-    if (!fn && f->interface == VERIFY_FORTRAN && f->symbol[len - 1] != '_') {
-        snprintf(spelt, sizeof spelt, "%s_", f->symbol);
-        fn = defined_by_any(spelt);
-    }
-    *direct = *f;
-    direct->fn = (void (*)(void))fn;
-    return fn != NULL;
-}
-
-/* An empty call, so that the BLAS behind the name is known. */
-static void touch(const struct verify_flavour *f)
-{
-    char none[16] = {0};
-
-    verify_call(f, 102, "N", "N", 0, 0, 0, verify_real(1), none, 1, none, 1,
-                verify_real(1), none, 1);
-    if (trace)
-        verify_trace_read();
-}
-
-bool verify_takes_conj(const struct verify_flavour *f)
-{
-    static const char *const marks[] = {"openblas_get_config", "openblas_get_config64_",
-                                        "scipy_openblas_get_config",
-                                        "scipy_openblas_get_config64_"};
-    static signed char known[64]; /* 1: yes, -1: no */
-    signed char *answer = &known[f - verify_flavours];
-    struct verify_flavour direct;
-    const struct link_map *map;
-    void *handle;
-
-    if (*answer)
-        return *answer > 0;
-    touch(f);
-    *answer = 1;
-    if (!verify_direct(f, &direct))
-        return true;
-    map = object_of((void *)direct.fn);
-    handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
-    *answer = -1;
-    for (int i = 0; handle && i < 4; i++)
-        if (dlsym(handle, marks[i]))
-            *answer = 1;
-    if (*answer < 0)
-        diag("%s: the BLAS behind is no OpenBLAS, so the letter R is not tried",
-             f->symbol);
-    return *answer > 0;
-}
-
-void verify_say_provider(void)
-{
-    const struct verify_flavour *f = verify_flavour("dgemm_");
-    struct verify_flavour direct;
-
-    touch(f);
-    if (verify_direct(f, &direct))
-        diag("the BLAS behind dgemm_: %s", object_of((void *)direct.fn)->l_name);
-    else
-        diag("there is no BLAS behind dgemm_");
-}
+/* ---- one call -------------------------------------------------------------------- */
 
 /* What the BLAS behind does with it is right, whatever that is: the same bytes, gaps
  * included. */
@@ -954,7 +287,6 @@ static bool as_direct(const struct verify_gemm *g, const struct verify_flavour *
 {
     struct verify_gemm again = *g;
     char *seen = malloc(g->c.data_bytes + 1), call[256];
-    struct stat traced = {.st_size = 0};
     bool same;
 
     if (!seen)
@@ -962,12 +294,8 @@ static bool as_direct(const struct verify_gemm *g, const struct verify_flavour *
     memcpy(seen, g->c.data, g->c.data_bytes);
     memcpy(g->c.data, g->c.before, g->c.data_bytes);
     again.f = direct;
-    if (trace && stat(trace_path, &traced) != 0)
-        bail("no trace");
-    verify_gemm_call(&again);
     /* The reference's cblas_dgemm calls dgemm_, which is ours. */
-    if (trace && truncate(trace_path, traced.st_size) != 0)
-        bail("no trace");
+    verify_gemm_untraced(&again);
     same = memcmp(seen, g->c.data, g->c.data_bytes) == 0;
     memcpy(g->c.data, seen, g->c.data_bytes);
     free(seen);
@@ -992,95 +320,14 @@ bool verify_gemm_run(struct verify_gemm *g, enum verify_how how, char *why, size
     return verify_gemm_check(g, how, why, len);
 }
 
-/* Route and trace */
-
-static pid_t trace_owner;
-
-static void drop_trace(void)
+bool verify_gemm_integers(struct verify_gemm *g, enum verify_fill c,
+                          const int64_t extra[3], enum verify_place place,
+                          struct verify_random *r, char *why, size_t len)
 {
-    if (getpid() == trace_owner)
-        unlink(trace_path);
-}
+    bool right;
 
-bool verify_route(const char *route)
-{
-    const char *device;
-    int fd;
-
-    setenv("GEMMBLAS_ROUTE", route, 0);
-    setenv("GEMMBLAS_DEVICE", "emu", 0);
-    snprintf(trace_path, sizeof trace_path, "/tmp/gemmblas-trace-XXXXXX");
-    fd = mkstemp(trace_path);
-    if (fd < 0 || !(trace = fdopen(fd, "r")))
-        bail("no file for the trace");
-    trace_owner = getpid();
-    atexit(drop_trace);
-    setenv("GEMMBLAS_TRACE", trace_path, 1);
-    device = getenv("GEMMBLAS_DEVICE");
-    route = getenv("GEMMBLAS_ROUTE");
-    return route && device && strcmp(route, "gpu") == 0 && strcmp(device, "none") != 0;
-}
-
-bool verify_on_hardware(void)
-{
-    const char *device = getenv("GEMMBLAS_DEVICE");
-
-    return device && strncmp(device, "emu", 3) != 0 && strcmp(device, "none") != 0;
-}
-
-/* The text after " key=" in a trace line, up to a blank, into buf. */
-static bool field(const char *line, const char *key, char *buf, size_t len)
-{
-    char pattern[32];
-    const char *at;
-    size_t n;
-
-    snprintf(pattern, sizeof pattern, " %s=", key);
-    at = strstr(line, pattern);
-    if (!at)
-        return false;
-    at += strlen(pattern);
-    n = strcspn(at, " \n");
-    if (n >= len)
-        n = len - 1;
-    memcpy(buf, at, n);
-    buf[n] = '\0';
-    return true;
-}
-
-static long long number(const char *line, const char *key)
-{
-    char text[32];
-
-    return field(line, key, text, sizeof text) ? atoll(text) : -1;
-}
-
-struct verify_trace verify_trace_read(void)
-{
-    struct verify_trace t = {.calls = 0};
-    char line[1024], route[8];
-
-    clearerr(trace); /* past the end of file of the last reading */
-    while (fgets(line, sizeof line, trace)) {
-        if (!field(line, "route", route, sizeof route))
-            continue;
-        /* A BLAS whose cblas_dgemm calls dgemm_, which is ours: one call. */
-        if (field(line, "why", t.why, sizeof t.why) && strcmp(t.why, "nested") == 0)
-            continue;
-        t.calls++;
-        t.on_gpu = strcmp(route, "gpu") == 0;
-        if (t.on_gpu)
-            t.gpu++;
-        else
-            t.cpu++;
-        t.kernel[0] = t.routine[0] = '\0';
-        field(line, "routine", t.routine, sizeof t.routine);
-        field(line, "kernel", t.kernel, sizeof t.kernel);
-        t.m = number(line, "m");
-        t.n = number(line, "n");
-        t.k = number(line, "k");
-        t.panels = number(line, "panels");
-        t.splits = number(line, "splits");
-    }
-    return t;
+    verify_gemm_make(g, VERIFY_INTEGERS, c, extra, place, r);
+    right = verify_gemm_run(g, VERIFY_EXACT, why, len);
+    verify_gemm_drop(g);
+    return right;
 }

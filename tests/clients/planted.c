@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "verify.h"
+#include "operands.h"
 
 /* FAULT(name): one planted bug. */
 /* clang-format off */
