@@ -149,6 +149,36 @@ else
     skip 'host places, overhead' 'no libopenblas.so.0 here'
 fi
 
+# ---- numpy ----
+python=/usr/bin/python3
+if [ -n "$openblas" ] && "$python" -c 'import numpy' 2>/dev/null; then
+    file=$tap_dir/numpy.tsv
+    numpy=("$python" "$top_srcdir/bench/numpy_matmul.py" --size 80 --repeats 2 --warm 0)
+    GEMMBLAS_ROUTE=gpu "${numpy[@]}" --preload "$preload" --append "$file" --note 'a note' \
+        >"$tap_dir/out" 2>"$tap_dir/err"
+    is 0 $? 'numpy without and with ours by turns'
+    diag "$(cat "$tap_dir/out" "$tap_dir/err")"
+    rows "$file"
+    ok $? 'numpy: the header, and 27 columns'
+    is 'host-repeat f32 host-fresh f32 host-repeat f64 host-fresh f64' \
+        "$(awk -F '\t' 'NR > 1 { print $5, $8 }' "$file" | paste -s -d ' ')" \
+        'numpy: both places, both types'
+    is 4 "$(column peer "$file" | grep -c '^numpy-')" 'numpy: the peer is its own BLAS'
+    is 4 "$(column kernel "$file" | grep -c '^gemm_')" 'numpy: the kernel is named'
+    is 4 "$(column note "$file" | grep -c '^a note; numpy [0-9.]*$')" \
+        'numpy: its version is in the note, and both are right'
+    GEMMBLAS_ROUTE=cpu "${numpy[@]}" --preload "$preload" --append "$file" >/dev/null 2>&1
+    is 4 "$(column note "$file" | grep -c '12 of 12 on the CPU: cpu$')" \
+        'numpy: calls that stayed on the CPU are told'
+    printf 'something else\n' >"$tap_dir/other.tsv"
+    refused 'numpy: another file to append to' 'not the header' \
+        "${numpy[@]}" --preload "$preload" --append "$tap_dir/other.tsv"
+    refused 'numpy: rows without a library' '--append: it needs --preload' \
+        "${numpy[@]}" --append "$file"
+else
+    skip 'numpy_matmul.py' 'no numpy here'
+fi
+
 # ---- link ----
 "$top_builddir/bench/link" --mib 5 --repeats 1 --threads 1,3 >"$tap_dir/out" 2>"$tap_dir/err"
 is 0 $? 'link runs, and staged data arrive unchanged'
