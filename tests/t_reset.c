@@ -4,7 +4,6 @@
  * second reset leaves them right, on the CPU. The emulated device loses itself instead. */
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "child.h"
@@ -104,7 +103,7 @@ static int by_driver_in_use(void)
     int (*alloc)(uint64_t *, size_t) = NULL, (*release)(uint64_t) = NULL;
     int (*in)(uint64_t, const void *, size_t) = NULL;
     int (*out)(void *, uint64_t, size_t) = NULL;
-    char *text = calloc(1, BYTES), *back = calloc(1, BYTES);
+    static char text[BYTES], back[BYTES];
     void *context = NULL, *current = NULL;
     uint64_t memory = 0;
 
@@ -120,8 +119,6 @@ static int by_driver_in_use(void)
     if (!init || !reset || !retain || !set || !get || !alloc || !release || !in ||
         !out || init(0) != 0)
         return unable("no NVIDIA driver with a device");
-    if (!text || !back)
-        bail("no memory");
     memset(text, 0x5a, BYTES);
     products(1000, GPU, "before the reset");
     if (reset(DEVICE) != 0 || retain(&context, DEVICE) != 0 || set(context) != 0 ||
@@ -134,8 +131,6 @@ static int by_driver_in_use(void)
     if (out(back, memory, BYTES) != 0 || memcmp(back, text, BYTES) != 0 ||
         release(memory) != 0)
         bail("the program's own memory is not as it was");
-    free(text);
-    free(back);
     return 0;
 }
 
