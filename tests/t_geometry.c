@@ -372,10 +372,26 @@ static void by_hand(void)
     }
 }
 
+/* Panels of C of so many rows of 8 bytes: dense below 1 KiB, else in lines of 128 bytes. */
+static void short_columns(void)
+{
+    static const int64_t wanted[][2] = {{1, 1},     {15, 15},   {17, 17},    {127, 127},
+                                        {128, 128}, {129, 144}, {1000, 1008}};
+    struct gb_kernel aligned = {.align = 16}, any = {.align = 8};
+    struct gb_plan plan = {.p = {.type_c = GB_F64}, .kernel = &any};
+
+    for (size_t i = 0; i < GB_COUNT(wanted); i++)
+        is_int(wanted[i][1], gb_plan_ld_c(&plan, wanted[i][0]), "%lld rows of C",
+               (long long)wanted[i][0]);
+    plan.kernel = &aligned;
+    is_int(2, gb_plan_ld_c(&plan, 1), "a kernel that loads 16 bytes: aligned columns");
+}
+
 int main(void)
 {
     plan_lazy();
     by_hand();
+    short_columns();
     all(operands_covered, "each panel's parts of A and B are sent once, and no more");
     all(c_covered, "C goes up once and comes down once");
     all(steps_in_order, "the steps of a panel cover k once, in order");
