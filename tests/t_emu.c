@@ -737,6 +737,7 @@ static void *work(void *arg)
 static void test_crowded(void)
 {
     struct gb_device *dev = open_device("", 4, 0);
+    struct args none = {.n = 0};
     struct gb_guest guest;
     struct gb_function *f;
     struct lane l;
@@ -746,11 +747,11 @@ static void test_crowded(void)
     if (ops->module_get(dev, l.module, "crowded", &f) != GB_SUCCESS)
         bail("no such kernel");
     is_int(GB_SUCCESS, ops->stream_sync(dev, l.work), "crowded: well before");
-    ops->launch(dev, l.work, f, 1, 1, 0, NULL, 0);
+    ops->launch(dev, l.work, f, 1, 1, 0, &none, sizeof none);
     is_int(GB_E_DEVICE, ops->stream_sync(dev, l.work), "crowded: the device is lost");
     ok(strstr(logged, "crowded: no memory") != NULL, "crowded: it says why: %s",
        logged);
-    is_int(GB_E_DEVICE, ops->launch(dev, l.work, l.twice, 1, 1, 0, NULL, 0),
+    is_int(GB_E_DEVICE, ops->launch(dev, l.work, l.twice, 1, 1, 0, &none, sizeof none),
            "crowded: and stays lost");
     lane_close(dev, &l);
     ops->leave(dev, &guest);
