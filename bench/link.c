@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the link allows: pinned copies, and pageable memory staged through pinned slots
  * by a number of threads; up, down, and both at once. GB/s, medians. */
+#include <assert.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -228,6 +229,13 @@ static double threads_us(struct link_bench *b, enum direction direction, int thr
 /* Driven as a call drives it: the slots that are free are filled (or fetched) ahead, and
  * sent (or committed) in order. */
 
+/* Where in the ring a piece lies. */
+static size_t ring_index(const struct ring *r, size_t piece)
+{
+    assert(r->b->ring > 0);
+    return piece % r->b->ring;
+}
+
 static size_t ring_length(const struct link_bench *b, size_t piece)
 {
     return piece_at(piece * b->slot_bytes, b->bytes, b->slot_bytes);
@@ -235,7 +243,7 @@ static size_t ring_length(const struct link_bench *b, size_t piece)
 
 static char *ring_slot(const struct ring *r, size_t piece)
 {
-    return r->memory + piece % r->b->ring * r->b->slot_bytes;
+    return r->memory + ring_index(r, piece) * r->b->slot_bytes;
 }
 
 /* Hand a piece to the library's copy threads: into its slot on the way up, out of it on the
@@ -243,7 +251,7 @@ static char *ring_slot(const struct ring *r, size_t piece)
 static void ring_submit(struct ring *r, size_t piece)
 {
     struct link_bench *b = r->b;
-    struct gb_copy *copy = &r->copy[piece % b->ring];
+    struct gb_copy *copy = &r->copy[ring_index(r, piece)];
     size_t length = ring_length(b, piece), at = piece * b->slot_bytes;
     char *slot = ring_slot(r, piece);
 
@@ -267,7 +275,7 @@ static void ring_send(struct ring *r, size_t piece)
         must(b->ops->copy_out(b->dev, r->stream, ring_slot(r, piece), length,
                               b->device[1] + at, length, length, 1),
              "a copy down");
-    must(b->ops->event_record(b->dev, r->event[piece % b->ring], r->stream),
+    must(b->ops->event_record(b->dev, r->event[ring_index(r, piece)], r->stream),
          "an event");
 }
 
@@ -275,25 +283,25 @@ static bool ring_sent(struct ring *r, size_t piece)
 {
     bool done;
 
-    must(r->b->ops->event_query(r->b->dev, r->event[piece % r->b->ring], &done),
+    must(r->b->ops->event_query(r->b->dev, r->event[ring_index(r, piece)], &done),
          "asking");
     return done;
 }
 
 static void ring_wait_sent(struct ring *r, size_t piece)
 {
-    must(r->b->ops->event_sync(r->b->dev, r->event[piece % r->b->ring]), "waiting");
+    must(r->b->ops->event_sync(r->b->dev, r->event[ring_index(r, piece)]), "waiting");
 }
 
 static bool ring_copied(struct ring *r, size_t piece)
 {
-    return gb_copy_done(&r->copy[piece % r->b->ring]);
+    return gb_copy_done(&r->copy[ring_index(r, piece)]);
 }
 
 static void ring_wait_copied(struct ring *r, size_t piece)
 {
     if (!ring_copied(r, piece) && !gb_stage_help(&r->b->stage))
-        gb_stage_wait(&r->b->stage, &r->copy[piece % r->b->ring], -1);
+        gb_stage_wait(&r->b->stage, &r->copy[ring_index(r, piece)], -1);
 }
 
 static void ring_up(struct ring *r, size_t pieces)
