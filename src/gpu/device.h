@@ -104,9 +104,9 @@ struct gb_device_ops {
                                   bool *done);
 
     /* Asynchronous copies of `height` rows of `width` bytes, pitches in bytes (>=
-     * width; ignored when height is 1). The host side must be host_alloc memory or
-     * GB_MEM_PINNED and stay valid until the stream has passed the copy. Nothing
-     * between the rows is read or written. */
+     * width, however large; ignored when height is 1). The host side must be host_alloc
+     * memory or GB_MEM_PINNED and stay valid until the stream has passed the copy.
+     * Nothing between the rows is read or written. */
     enum gb_status (*copy_in)(struct gb_device *dev, struct gb_stream *s, gb_devptr dst,
                               size_t dst_pitch, const void *src, size_t src_pitch,
                               size_t width, size_t height);

@@ -16,9 +16,6 @@ enum {
     MAX_GRID = INT32_MAX,
 };
 
-/* 2-D copies of the drivers take pitches below 2 GiB. */
-static const size_t max_pitch = (size_t)1 << 30;
-
 static int64_t nanoseconds(void)
 {
     struct timespec t;
@@ -42,27 +39,20 @@ static enum gb_status copy_rows(struct gb_pipeline *r, bool in, gb_devptr dev_at
                               width, height);
 }
 
-/* A copy whose pitches the driver's 2-D copies refuse goes row by row. When the driver is
- * short of memory the pool gives its own back, once. */
+/* When the driver is short of memory the pool gives its own back, once. */
 static enum gb_status copy_piece(struct gb_pipeline *r, bool in, gb_devptr dev_at,
                                  size_t dev_pitch, char *host, size_t host_pitch,
                                  size_t width, size_t height)
 {
-    bool singly = height > 1 && (dev_pitch > max_pitch || host_pitch > max_pitch);
-    size_t rows = singly ? 1 : height;
+    enum gb_status s =
+        copy_rows(r, in, dev_at, dev_pitch, host, host_pitch, width, height);
 
-    for (size_t y = 0; y < height; y += rows) {
-        gb_devptr d = dev_at + y * dev_pitch;
-        char *h = host + y * host_pitch;
-        enum gb_status s = copy_rows(r, in, d, dev_pitch, h, host_pitch, width, rows);
-
-        if (s == GB_E_NOMEM) {
-            gb_pool_trim(&r->engine->pool);
-            s = copy_rows(r, in, d, dev_pitch, h, host_pitch, width, rows);
-        }
-        if (s != GB_SUCCESS)
-            return s;
+    if (s == GB_E_NOMEM) {
+        gb_pool_trim(&r->engine->pool);
+        s = copy_rows(r, in, dev_at, dev_pitch, host, host_pitch, width, height);
     }
+    if (s != GB_SUCCESS)
+        return s;
     if (in)
         r->stats->bytes_up += width * height;
     else
