@@ -94,11 +94,6 @@ void gb_kernel_reduce_symbol(const struct gb_kernel *k, char *buf, size_t len)
              gb_type_name(k->type_c));
 }
 
-const struct gb_image *gb_image_at(int i)
-{
-    return i >= 0 && i < gb_image_count ? &gb_images[i] : NULL;
-}
-
 const struct gb_image *gb_image_find(const char *family,
                                      const struct gb_device_info *info)
 {

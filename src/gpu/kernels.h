@@ -66,8 +66,6 @@ struct gb_image {
 };
 const struct gb_image *gb_image_find(const char *family,
                                      const struct gb_device_info *info);
-/* For `gemmblas info`: the i-th image or NULL. */
-const struct gb_image *gb_image_at(int i);
 
 #ifdef __cplusplus
 }
