@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec.h"
 #include "model.h"
 #include "plan.h"
 #include "route.h"

@@ -4,8 +4,8 @@
 #ifndef GB_CPU_H
 #define GB_CPU_H
 
-#include "exec.h"
 #include "gb.h"
+#include "geometry.h"
 
 /* Compute the pieces done, done+1, ... of the plan through the real BLAS (the portable
  * routine where it lacks the name). C outside them is not touched. */

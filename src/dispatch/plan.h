@@ -4,8 +4,8 @@
 #define GB_PLAN_H
 
 #include "device.h"
-#include "exec.h"
 #include "gb.h"
+#include "geometry.h"
 #include "kernels.h"
 
 #ifdef __cplusplus
