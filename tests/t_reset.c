@@ -41,10 +41,9 @@ static void product(const char *routine, int64_t n, enum where where, const char
     struct verify_trace t;
     bool good;
 
-    verify_gemm_make(&g, VERIFY_INTEGERS, VERIFY_INTEGERS, gaps, VERIFY_HIGH, &r);
-    if (!verify_gemm_run(&g, VERIFY_EXACT, why, sizeof why))
+    if (!verify_gemm_integers(&g, VERIFY_INTEGERS, gaps, VERIFY_HIGH, &r, why,
+                              sizeof why))
         bail("%s: %s", when, why);
-    verify_gemm_drop(&g);
     t = verify_trace_read();
     good = where == GPU ? t.on_gpu && strcmp(t.why, "ok") == 0
                         : !t.on_gpu || (where == LOSING && strcmp(t.why, "lost") == 0);
