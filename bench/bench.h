@@ -82,23 +82,15 @@ struct bench_shape bench_shape_from(const char *mnk, const char *types,
                                     const char *trans);
 /* Does the shape pass --routine and --type? */
 bool bench_shape_wanted(const struct bench_shape *s, const struct bench_options *o);
-int64_t bench_rows_a(const struct bench_shape *s);
 int64_t bench_cols_a(const struct bench_shape *s);
-int64_t bench_rows_b(const struct bench_shape *s);
 int64_t bench_cols_b(const struct bench_shape *s);
 
 void bench_run_init(struct bench_run *run, const char *device_name, int driver,
                     const struct bench_options *o);
-/* A line for people on stdout, with the share of the peak. */
-void bench_row_print(const struct bench_run *run, const struct bench_row *row);
 /* A row in the file if there is one. */
 void bench_row_append(const struct bench_run *run, const struct bench_row *row);
-void bench_row_write(const struct bench_run *run,
-                     const struct bench_row *row); /* both */
-
-double bench_flops(const struct bench_shape *s);
-/* TFLOP/s that the device's arithmetic of that type reaches on paper; 0 unknown. */
-double bench_peak(const char *device, enum gb_type type, enum bench_math math);
+/* The same, and a line for people on stdout, with the share of the peak. */
+void bench_row_write(const struct bench_run *run, const struct bench_row *row);
 
 /* Sorts x in place. */
 double bench_median(double *x, size_t n);

@@ -105,7 +105,7 @@ static bool plain(enum gb_trans t)
     return t == GB_N || t == GB_CONJ;
 }
 
-int64_t bench_rows_a(const struct bench_shape *s)
+static int64_t rows_a(const struct bench_shape *s)
 {
     return plain(s->transa) ? s->m : s->k;
 }
@@ -115,7 +115,7 @@ int64_t bench_cols_a(const struct bench_shape *s)
     return plain(s->transa) ? s->k : s->m;
 }
 
-int64_t bench_rows_b(const struct bench_shape *s)
+static int64_t rows_b(const struct bench_shape *s)
 {
     return plain(s->transb) ? s->k : s->n;
 }
@@ -201,9 +201,8 @@ static const char *parse_shape(char *line, struct bench_shape *s)
     if (!parse_count(field[5], 1, &s->m) || !parse_count(field[6], 1, &s->n) ||
         !parse_count(field[7], 1, &s->k))
         return "m, n, k: give whole numbers from 1";
-    if (!parse_ld(field[8], bench_rows_a(s), &s->lda) ||
-        !parse_ld(field[9], bench_rows_b(s), &s->ldb) ||
-        !parse_ld(field[10], s->m, &s->ldc))
+    if (!parse_ld(field[8], rows_a(s), &s->lda) ||
+        !parse_ld(field[9], rows_b(s), &s->ldb) || !parse_ld(field[10], s->m, &s->ldc))
         return "lda, ldb, ldc: give 0 (tight), +1 (tight and one more) or at least the "
                "rows";
     if (!parse_count(field[11], 1, &s->batch))
@@ -408,7 +407,7 @@ void bench_run_init(struct bench_run *run, const char *device_name, int driver,
         check_append(run->append);
 }
 
-double bench_flops(const struct bench_shape *s)
+static double flops_of(const struct bench_shape *s)
 {
     double per = gb_is_complex(s->type) ? 8 : 2;
 
@@ -432,7 +431,8 @@ static const struct peak peaks[] = {
 };
 /* clang-format on */
 
-double bench_peak(const char *device, enum gb_type type, enum bench_math math)
+/* TFLOP/s that the device's arithmetic of that type reaches on paper; 0 unknown. */
+static double peak_of(const char *device, enum gb_type type, enum bench_math math)
 {
     size_t i;
 
@@ -480,13 +480,14 @@ static void make_note(const struct bench_run *run, const struct bench_row *row,
 
 static double tflops_of(const struct bench_row *row)
 {
-    return bench_flops(row->shape) / row->ours_us * 1e-6;
+    return flops_of(row->shape) / row->ours_us * 1e-6;
 }
 
-void bench_row_print(const struct bench_run *run, const struct bench_row *row)
+/* A line for people on stdout, with the share of the peak. */
+static void print_row(const struct bench_run *run, const struct bench_row *row)
 {
     const struct bench_shape *s = row->shape;
-    double peak = bench_peak(run->device, s->type, row->math);
+    double peak = peak_of(run->device, s->type, row->math);
     double tflops = tflops_of(row);
     char note[256];
     char size[64];
@@ -553,7 +554,7 @@ void bench_row_append(const struct bench_run *run, const struct bench_row *row)
 
 void bench_row_write(const struct bench_run *run, const struct bench_row *row)
 {
-    bench_row_print(run, row);
+    print_row(run, row);
     bench_row_append(run, row);
 }
 
