@@ -113,7 +113,7 @@ static enum gb_status finish(enum gb_status status)
     return status;
 }
 
-/* The same for operations that answer nothing; they are legal on a lost device. */
+/* The same for operations that cannot fail; they are legal on a lost device. */
 static struct emu_device *begin_release(struct gb_device *base, const char *operation)
 {
     struct emu_device *dev = emu_device(base);
