@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -81,9 +80,11 @@ static bool drain(int fd, char *text, size_t len)
     return n > 0;
 }
 
-static void start(const char *path, const char *const *argv, const char *const *changes,
-                  const int out[2], const int err[2])
+static void start(const char *mode, const char *const *changes, const int out[2],
+                  const int err[2])
 {
+    static const char self[] = "/proc/self/exe";
+
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
     close(out[0]);
@@ -91,12 +92,12 @@ static void start(const char *path, const char *const *argv, const char *const *
     close(err[0]);
     close(err[1]);
     change_environment(changes);
-    execvp(path, (char *const *)(uintptr_t)argv);
+    execl(self, self, mode, (char *)NULL);
     _exit(127);
 }
 
-static void run(struct child *c, const char *path, const char *const *argv,
-                const char *const *changes, double limit_seconds)
+void child_run(struct child *c, const char *mode, const char *const *changes,
+               double limit_seconds)
 {
     double begin = child_clock();
     int out[2], err[2];
@@ -109,7 +110,7 @@ static void run(struct child *c, const char *path, const char *const *argv,
     if (pid < 0)
         bail("fork: %s", strerror(errno));
     if (pid == 0)
-        start(path, argv, changes, out, err);
+        start(mode, changes, out, err);
     close(out[1]);
     close(err[1]);
     for (bool out_open = true, err_open = true; out_open || err_open;) {
@@ -137,20 +138,6 @@ static void run(struct child *c, const char *path, const char *const *argv,
         c->status = -1;
     c->timed_out = c->status == -1;
     c->seconds = child_clock() - begin;
-}
-
-void child_run(struct child *c, const char *mode, const char *const *changes,
-               double limit_seconds)
-{
-    const char *argv[] = {"/proc/self/exe", mode, NULL};
-
-    run(c, "/proc/self/exe", argv, changes, limit_seconds);
-}
-
-void child_exec(struct child *c, const char *const *argv, const char *const *changes,
-                double limit_seconds)
-{
-    run(c, argv[0], argv, changes, limit_seconds);
 }
 
 bool child_passed(const struct child *c)

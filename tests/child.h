@@ -19,9 +19,6 @@ struct child {
  * unsets; the list ends with NULL and may itself be NULL. */
 void child_run(struct child *c, const char *mode, const char *const *changes,
                double limit_seconds);
-/* The same for another program; argv[0] is found by PATH. */
-void child_exec(struct child *c, const char *const *argv, const char *const *changes,
-                double limit_seconds);
 
 /* Ended by itself with status 0; if not, its output goes to diag(). */
 bool child_passed(const struct child *c);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Test Anything Protocol for C tests. A program announces plan() or plan_lazy(), calls
- * ok() and its relatives, and returns 0 from main: the plan is checked and printed at
- * exit, and the exit status is 1 when a test failed or the number of tests is not as
- * planned. */
+/* Test Anything Protocol for C tests. A program announces plan_lazy(), calls ok() and its
+ * relatives, and returns 0 from main: the plan is printed at exit, and the exit status is 1
+ * when a test failed or none has run. */
 #ifndef TAP_H
 #define TAP_H
 
@@ -12,8 +11,7 @@ extern "C" {
 
 #define TAP_FORMAT(text, first) __attribute__((format(printf, text, first)))
 
-/* Once, before the first test: the number of tests, or "as many as will have run". */
-void plan(unsigned long n);
+/* Once, before the first test: there are as many tests as will have run. */
 void plan_lazy(void);
 
 /* One test each; they answer whether it passed. Any thread may call, a forked child may
@@ -32,9 +30,6 @@ void skip_all(const char *format, ...) TAP_FORMAT(1, 2) __attribute__((noreturn)
 /* A line for the reader of the log; and the end of everything. */
 void diag(const char *format, ...) TAP_FORMAT(1, 2);
 void bail(const char *format, ...) TAP_FORMAT(1, 2) __attribute__((noreturn));
-
-/* Tests failed so far, for a program that wants to stop early. */
-unsigned long tap_failures(void);
 
 #ifdef __cplusplus
 }

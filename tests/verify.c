@@ -224,8 +224,8 @@ static int64_t choose(int64_t n, int64_t most, int64_t *line)
     return most;
 }
 
-bool verify_gemm_check(const struct verify_gemm *g, enum verify_how how, char *why,
-                       size_t len)
+static bool check(const struct verify_gemm *g, enum verify_how how, char *why,
+                  size_t len)
 {
     struct verify_matrix c0 = g->c; /* C as it was */
     int64_t most_rows = g->m, most_cols = g->n, rows, cols;
@@ -317,7 +317,7 @@ bool verify_gemm_run(struct verify_gemm *g, enum verify_how how, char *why, size
     if ((g->k == 0 || (g->alpha.re == 0 && g->alpha.im == 0)) &&
         verify_direct(g->f, &direct))
         return as_direct(g, &direct, why, len);
-    return verify_gemm_check(g, how, why, len);
+    return check(g, how, why, len);
 }
 
 bool verify_gemm_integers(struct verify_gemm *g, enum verify_fill c,

@@ -23,8 +23,6 @@ enum verify_how {
  * wrong, with the whole call. Large products are compared in samples: edges, corners,
  * random elements. */
 bool verify_gemm_run(struct verify_gemm *g, enum verify_how how, char *why, size_t len);
-bool verify_gemm_check(const struct verify_gemm *g, enum verify_how how, char *why,
-                       size_t len);
 
 /* A product of small integers: operands for g as verify_gemm_make() has them, C filled as
  * wanted, called, compared bit for bit and dropped. */
