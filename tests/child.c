@@ -14,6 +14,15 @@
 
 #include "tap.h"
 
+/* Limits are meant for an ordinary build; a sanitizer takes several times as long. */
+#if defined(__SANITIZE_THREAD__)
+enum { SLOWDOWN = 10 };
+#elif defined(__SANITIZE_ADDRESS__)
+enum { SLOWDOWN = 4 };
+#else
+enum { SLOWDOWN = 1 };
+#endif
+
 double child_clock(void)
 {
     struct timespec t;
@@ -27,9 +36,8 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int child_wait(int pid, double limit_seconds)
+static int wait_until(int pid, double end)
 {
-    double end = child_clock() + limit_seconds;
     int status;
 
     for (;;) {
@@ -46,6 +54,11 @@ int child_wait(int pid, double limit_seconds)
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     return -1;
+}
+
+int child_wait(int pid, double limit_seconds)
+{
+    return wait_until(pid, child_clock() + SLOWDOWN * limit_seconds);
 }
 
 static void change_environment(const char *const *changes)
@@ -99,7 +112,7 @@ static void start(const char *mode, const char *const *changes, const int out[2]
 void child_run(struct child *c, const char *mode, const char *const *changes,
                double limit_seconds)
 {
-    double begin = child_clock();
+    double begin = child_clock(), end = begin + SLOWDOWN * limit_seconds;
     int out[2], err[2];
     pid_t pid;
 
@@ -116,7 +129,7 @@ void child_run(struct child *c, const char *mode, const char *const *changes,
     for (bool out_open = true, err_open = true; out_open || err_open;) {
         struct pollfd fds[2] = {{.fd = out_open ? out[0] : -1, .events = POLLIN},
                                 {.fd = err_open ? err[0] : -1, .events = POLLIN}};
-        double left = begin + limit_seconds - child_clock();
+        double left = end - child_clock();
 
         if (left <= 0) {
             c->timed_out = true;
@@ -132,8 +145,7 @@ void child_run(struct child *c, const char *mode, const char *const *changes,
     }
     close(out[0]);
     close(err[0]);
-    c->status =
-        child_wait(pid, c->timed_out ? 10 : begin + limit_seconds - child_clock() + 1);
+    c->status = wait_until(pid, c->timed_out ? child_clock() + 10 : end + 1);
     if (c->timed_out)
         c->status = -1;
     c->timed_out = c->status == -1;

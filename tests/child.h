@@ -16,7 +16,8 @@ struct child {
 };
 
 /* Run `/proc/self/exe mode` with changes to the environment: "NAME=value" sets, "NAME"
- * unsets; the list ends with NULL and may itself be NULL. */
+ * unsets; the list ends with NULL and may itself be NULL. Limits grow by themselves in a
+ * sanitized build. */
 void child_run(struct child *c, const char *mode, const char *const *changes,
                double limit_seconds);
 
