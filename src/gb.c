@@ -2,8 +2,6 @@
 /* Names of the vocabulary, for people: traces, statistics, commands, bench rows. */
 #include "gb.h"
 
-#include "util.h"
-
 const char *gb_type_name(enum gb_type t)
 {
     static const char *const name[GB_TYPES] = {

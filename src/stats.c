@@ -17,7 +17,6 @@
 #include "fpstate.h"
 #include "knobs.h"
 #include "log.h"
-#include "util.h"
 
 enum { ROUTINES = 64 };
 

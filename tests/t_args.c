@@ -2,7 +2,6 @@
 /* Reading arguments: numbers of illegal ones in the reference's order (B13), letters
  * (B20), row-major, integer widths, scalars. */
 #include "args.h"
-#include "half.h"
 #include "tap.h"
 
 static const double one64 = 1;

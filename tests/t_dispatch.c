@@ -12,7 +12,6 @@
 
 #include "child.h"
 #include "tap.h"
-#include "verify.h"
 
 void dgemm_(const char *, const char *, const int *, const int *, const int *,
             const double *, const double *, const int *, const double *, const int *,

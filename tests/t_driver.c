@@ -3,7 +3,6 @@
  * registered memory, its allocations. Needs an NVIDIA GPU; says so where there is none.
  */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

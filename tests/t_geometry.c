@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a plan cuts into what, over many plans: every element of A, B and C that is needed is
  * sent once, chunks are told apart, and a count of pieces leads back to its panel. */
-#include <stdlib.h>
-
 #include "geometry.h"
 #include "tap.h"
-#include "tile_map.h"
 #include "util.h"
 #include "verify.h"
 

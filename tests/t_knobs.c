@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Knobs: environment over file over default; what does not parse is reported and skipped.
  * Each scene runs in a child with its own environment, its stderr read back. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fenv.h>
-#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -2,7 +2,6 @@
 /* A reference product, and the comparison of a call with it. */
 #include "verify.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

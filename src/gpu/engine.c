@@ -9,7 +9,6 @@
 
 #include "knobs.h"
 #include "log.h"
-#include "util.h"
 
 enum {
     FIRST_BLOCKS =

@@ -18,7 +18,6 @@
 #include "backend.h"
 #include "device.h"
 #include "driver.h"
-#include "log.h"
 #include "util.h"
 
 enum {

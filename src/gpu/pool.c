@@ -5,8 +5,6 @@
 
 #include <time.h>
 
-#include "util.h"
-
 enum { IDLE_SECONDS = 10, LEAST_BLOCK = 512 };
 
 /* Blocks that left the table under the lock and are freed after it. */
