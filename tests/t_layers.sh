@@ -80,6 +80,9 @@ is '' "$missing" 'the makefile lists every source'
 twice=$(find src include tests bench -type f -name '*.[ch]' | sed 's|.*/||' | LC_ALL=C sort |
     uniq -d)
 is '' "$twice" 'nor in tests and bench'
+# t_x.c and t_x.sh would share t_x.log, and only one of them would run.
+twice=$(find tests -name 't_*.c' -o -name 't_*.sh' | sed 's/\.[a-z]*$//' | LC_ALL=C sort | uniq -d)
+is '' "$twice" 'no two tests have one log'
 
 # A program that links or preloads the library must get no constructor and no output.
 is '' "$(grep -n -E '\b(printf|puts|putchar) *\(|\bstdout\b' -r src \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The search for the real BLAS from the inside: who answers for which caller, with
- * which integers, and that he stays when his owner closes him. t_real.sh has the same
+ * which integers, and that he stays when his owner closes him. t_providers.sh has the same
  * from the outside. This program links no BLAS. */
 #include <dlfcn.h>
 #include <limits.h>
