@@ -264,38 +264,42 @@ static char *trim(char *s)
     return s;
 }
 
-/* One line of the file: `route = gpu`, `# comment` or nothing. The text stays allocated:
- * knobs point into it. */
-static void file_line(char *line, const char *path, int number)
+/* One line of the file: `route = gpu`, `# comment` or nothing. Says whether a knob may point
+ * into it now. */
+static bool file_line(char *line, const char *path, int number)
 {
     char name[64] = PREFIX;
     char *key = trim(line), *eq = strchr(key, '=');
     size_t len, i;
 
     if (*key == '\0' || *key == '#')
-        return;
+        return false;
     if (!eq) {
         gb_warn("%s line %d is not `knob = value`; ignored", path, number);
-        return;
+        return false;
     }
     *eq = '\0';
     key = trim(key);
     len = strlen(key);
     if (len >= sizeof name - sizeof PREFIX) {
         gb_warn("%s line %d: no knob has so long a name; ignored", path, number);
-        return;
+        return false;
     }
     for (size_t c = 0; c <= len; c++) {
         char x = key[c];
 
         name[sizeof PREFIX - 1 + c] = (char)(x >= 'a' && x <= 'z' ? x - 'a' + 'A' : x);
     }
-    if (strcmp(name, PREFIX "CONFIG") == 0)
+    if (strcmp(name, PREFIX "CONFIG") == 0) {
         gb_warn("%s line %d: a file cannot name the file; ignored", path, number);
-    else if (find_row(name, strlen(name), &i))
-        set(i, trim(eq + 1), GB_FROM_FILE, path);
-    else
+        return false;
+    }
+    if (!find_row(name, strlen(name), &i)) {
         warn_unknown(name, path);
+        return false;
+    }
+    set(i, trim(eq + 1), GB_FROM_FILE, path);
+    return true;
 }
 
 /* A file that others could have written is not ours to obey. */
@@ -330,6 +334,7 @@ static void read_config(void)
     const char *asked = secure_getenv(PREFIX "CONFIG");
     const char *path = asked && *asked ? asked : GB_SYSCONFDIR "/gemmblas.conf";
     char *text = read_file(path, asked && *asked);
+    bool used = false;
     int number = 1;
 
     for (char *line = text; line;) {
@@ -337,9 +342,11 @@ static void read_config(void)
 
         if (next)
             *next++ = '\0';
-        file_line(line, path, number++);
+        used |= file_line(line, path, number++);
         line = next;
     }
+    if (!used)
+        free(text);
 }
 
 static void read_environment(void)
