@@ -213,15 +213,9 @@ static void check_mistakes(void)
        "a block that is too large is refused: %s", error);
 }
 
-/* switching fibers is slow under the thread sanitizer */
-#if defined(__SANITIZE_THREAD__)
-enum { TURNS = 2 };
-#else
-enum { TURNS = 20 };
-#endif
-
 static void *thread_main(void *arg)
 {
+    enum { TURNS = 20 };
     int *bad = arg, *out = malloc(4 * 256 * sizeof *out);
     char error[200];
 
