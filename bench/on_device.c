@@ -9,11 +9,11 @@
 #include "device.h"
 #include "gemm_args.h"
 #include "kernels.h"
+#include "launch.h"
 #include "modes.h"
 #include "peers.h"
 #include "plan.h"
 #include "shared.h"
-#include "tile_map.h"
 #include "util.h"
 
 enum {
@@ -22,7 +22,6 @@ enum {
     EMU_SETS = 2, /* enough to rotate */
     MOST_LAUNCHES = 20000,
     MODULES = 16,
-    REDUCE_BLOCKS = 1 << 16,
 };
 
 /* Device time on CUDA. The driver's events fit into event_record(), whose struct
@@ -190,6 +189,15 @@ static struct gb_problem problem_of(const struct bench_shape *s)
     };
 }
 
+/* Bytes that the addresses and strides of A and B are multiples of, at most 256. */
+static uint32_t alignment(const struct bench_shape *s)
+{
+    int64_t size = (int64_t)gb_type_size(s->type);
+    int64_t bits = 256 | s->lda * size | s->ldb * size;
+
+    return (uint32_t)(bits & -bits);
+}
+
 /* "" when there is a kernel for the shape, else why not. */
 static const char *choose(struct device_bench *b, struct device_shape *d)
 {
@@ -205,7 +213,9 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
                       b->o->kernel);
         if (!gb_plan_score(&p, &b->dev->info, row, &d->choice))
             return "the kernel does not serve this type on this device";
-    } else if (!gb_plan_kernel(&p, &b->dev->info, &d->choice)) {
+        if (row->align > alignment(d->s))
+            return "the kernel does not take operands of this alignment";
+    } else if (!gb_plan_kernel(&p, &b->dev->info, alignment(d->s), &d->choice)) {
         return "no kernel for this type on this device";
     }
     row = d->choice.kernel;
@@ -400,21 +410,13 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
 {
     const struct gb_kernel *row = d->choice.kernel;
     struct gb_gemm_args g = arguments(d, set);
-    struct gb_tile_map map;
-    int64_t units;
 
-    gb_tile_map_init(&map, &g, row->tile_m, row->tile_n);
-    units = gb_tile_map_units(&map);
-    must(b->ops->launch(b->dev, b->stream, d->gemm, (uint32_t)gb_min(units, INT32_MAX),
-                        row->threads, row->smem, &g, sizeof(g)),
+    must(gb_launch_gemm(b->dev, b->stream, d->gemm, row,
+                        plain(d->s->transa) ? 'n' : 't',
+                        plain(d->s->transb) ? 'n' : 't', &g, 0),
          row->name);
-    if (g.splits == 1)
-        return;
-    units = gb_ceil_div(g.m * g.n * g.batch, GB_REDUCE_THREADS);
-    must(b->ops->launch(b->dev, b->stream, d->reduce,
-                        (uint32_t)gb_min(units, REDUCE_BLOCKS), GB_REDUCE_THREADS, 0,
-                        &g, sizeof(g)),
-         "the reduction");
+    if (g.splits > 1)
+        must(gb_launch_reduce(b->dev, b->stream, d->reduce, &g, 0), "the reduction");
 }
 
 /* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */

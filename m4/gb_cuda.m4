@@ -3,7 +3,8 @@
 # build the kernels: the driver is opened at run time, so no CUDA library is linked.
 #   --with-cuda=DIR|guess|no   guess (default): use nvcc if there is one
 #   --with-cuda-arch=LIST      SASS for each, and PTX of the newest for GPUs to come
-# Sets HAVE_CUDA, NVCC, GB_GENCODE, gb_cuda_summary.
+# Sets HAVE_CUDA, HAVE_HOPPER, NVCC, GB_GENCODE, GB_GENCODE_HOPPER (kernels that only sm_90a
+# can run: built where 90 is in the list), gb_cuda_summary.
 AC_DEFUN([GB_CUDA],
     [AC_ARG_WITH([cuda],
         [AS_HELP_STRING([--with-cuda=DIR|guess|no],
@@ -17,6 +18,8 @@ AC_DEFUN([GB_CUDA],
     gb_have_cuda=no
     gb_cuda_summary="none (no nvcc found)"
     GB_GENCODE=
+    gb_hopper=no
+    GB_GENCODE_HOPPER="-gencode arch=compute_90a,code=sm_90a"
     AS_CASE([$with_cuda],
         [no], [gb_cuda_summary="none (--without-cuda)"],
         [guess|yes],
@@ -43,12 +46,14 @@ _ACEOF
                     -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
                     [gb_ok="$gb_ok $gb_arch"
                     GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_arch,code=sm_$gb_arch"
-                    AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])])
+                    AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])
+                    AS_CASE([$gb_arch], [90|90a], [gb_hopper=yes])])
             done
             # The smallest images: every unit test and command embeds them all. nvcc 12.4.
             AS_IF(["$NVCC" -fatbin --compress-mode=size -o conftest.fatbin conftest.cu \
                 >&AS_MESSAGE_LOG_FD 2>&1],
-                [GB_GENCODE="$GB_GENCODE --compress-mode=size"])
+                [GB_GENCODE="$GB_GENCODE --compress-mode=size"
+                GB_GENCODE_HOPPER="$GB_GENCODE_HOPPER --compress-mode=size"])
             rm -f conftest.cu conftest.fatbin
             AC_MSG_RESULT([${gb_ok:-none}])
             AS_IF([test -n "$gb_ok"],
@@ -63,4 +68,6 @@ _ACEOF
             [AC_MSG_ERROR([--with-cuda=$with_cuda asked for, but: $gb_cuda_summary])])])
     AS_IF([test "x${NVCCFLAGS+set}" != xset], [NVCCFLAGS=-O3])
     AC_SUBST([GB_GENCODE])
+    AC_SUBST([GB_GENCODE_HOPPER])
+    AM_CONDITIONAL([HAVE_HOPPER], [test $gb_have_cuda = yes && test $gb_hopper = yes])
     AM_CONDITIONAL([HAVE_CUDA], [test $gb_have_cuda = yes])])

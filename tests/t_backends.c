@@ -78,7 +78,7 @@ static const struct words cuda = {
         "cuMemcpyDtoHAsync_v2 h1 d0 10 1\ncuMemcpyDtoHAsync_v2 h1+16 d0+2000 10 1\n",
     .module = "cuModuleLoadData image held\ncuModuleGetFunction 4 kernel\n"
               "cuFuncGetAttribute 1 5\ncuFuncSetAttribute 5 8 231424\n",
-    .launch = "cuLaunchKernel 5 70000.1.1 256.1.1 98304 1 packed 12345678\n",
+    .launch = "cuLaunchKernel 5 70000.1.1 256.1.1 98304 1 params 12345678\n",
     .load = "cuModuleLoadData",
     .launch_name = "cuLaunchKernel",
     .alloc_name = "cuMemAlloc_v2",
@@ -297,7 +297,7 @@ static void test_kernels(const struct words *w, struct rig *r)
     is_int(GB_SUCCESS,
            w->ops->launch(r->dev, r->s, r->f, 70000, 256, 98304, "12345678", 8),
            "%s: launch", w->ops->name);
-    IS_CALLS(w->launch, "%s: arguments packed, grid along x", w->ops->name);
+    IS_CALLS(w->launch, "%s: the arguments, grid along x", w->ops->name);
     is_int(GB_E_UNSUPPORTED, w->ops->module_get(r->dev, r->m, "absent", &r->f),
            "%s: no such kernel", w->ops->name);
     is_int(GB_E_UNSUPPORTED, w->ops->module_load(r->dev, "family", NULL, 0, &r->m),

@@ -3,7 +3,8 @@
 # The device images hold what the tables promise: for every configured architecture each row
 # of kernels.def in four layouts and its family's reduction; no local memory (a kernel has no
 # stack frame of its own, so any frame is a spill); and main loops of the size that the tile
-# implies. A step of the main loop lies between two barriers.
+# implies. A step of the main loop lies between two barriers. Kernels for Hopper alone have its
+# matrix instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG).
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
 
@@ -26,10 +27,12 @@ gencode=$(sed -n 's/^GB_GENCODE = *//p' "$top_builddir/Makefile")
 mapfile -t archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode" | sed 's/code=//')
 ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode" | sed 's/code=compute/sm/')
 [ ${#archs[@]} -gt 0 ] || bail 'no architecture in the makefile'
+hopper=$(sed -n 's/^GB_GENCODE_HOPPER = *.*code=\(sm_[0-9a-z]*\).*/\1/p' "$top_builddir/Makefile")
 scratch
 
 # Rows: name family type type_c type_acc tile_m tile_n tile_k threads
-sed -n 's/^KERNEL(\(.*\))$/\1/p' "$top_srcdir/src/gpu/kernels.def" | tr -d ' ' |
+${CC:-cc} -E -P -x c -I"$top_srcdir/src/gpu/kernels" "$top_srcdir/src/gpu/kernels.def" |
+    sed -n 's/^ *KERNEL(\(.*\))$/\1/p' | tr -d ' ' |
     awk -F, '{ print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13 }' >"$tap_dir/rows"
 [ -s "$tap_dir/rows" ] || bail 'no rows in kernels.def'
 
@@ -49,10 +52,23 @@ steps()
 cut -d' ' -f2 "$tap_dir/rows" | sort -u >"$tap_dir/families"
 while read -r family; do
     image=$images/$family.fatbin
+    newer=$ptx
+    family_archs=("${archs[@]}")
+    case $family in
+    gemm_wgmma_*)
+        newer=
+        family_archs=("$hopper")
+        [[ " ${archs[*]} " == *" ${hopper%a}"* ]] || {
+            [ ! -f "$image" ]
+            ok $? "$family: no image without ${hopper%a} among the architectures"
+            continue
+        }
+        ;;
+    esac
     [ -f "$image" ] || { ok 1 "$family has an image"; continue; }
-    is "$ptx" "$("$cuobjdump" --list-ptx "$image" | sed -n 's/.*\.\(sm_[0-9]*\)\.ptx$/\1/p')" \
+    is "$newer" "$("$cuobjdump" --list-ptx "$image" | sed -n 's/.*\.\(sm_[0-9]*\)\.ptx$/\1/p')" \
         "$family: PTX for newer devices"
-    for arch in "${archs[@]}"; do
+    for arch in "${family_archs[@]}"; do
         # name, registers, stack, local
         "$cuobjdump" -res-usage -arch "$arch" "$image" | tr ':' ' ' | awk '
             $1 == "Function" { name = $2 }
@@ -69,6 +85,29 @@ while read -r family; do
             skip "$family $arch: main loops" 'no nvdisasm: pip install nvidia-cuda-nvdisasm'
             continue
         }
+        if [ "$arch" = "$hopper" ] && [[ $family == gemm_wgmma_* ]]; then
+            "$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / HGMMA\./ { products[name]++ }
+                / UTMALDG/ { loads[name]++ }
+                END { for (n in products) print n, products[n], loads[n] + 0 }' >"$tap_dir/hopper"
+            # 4 of 16 per buffer, each for 64 columns of a warpgroup
+            is '' "$(awk -v family="$family" '
+                NR == FNR { products[$1] = $2; loads[$1] = $3; next }
+                $2 == family {
+                    split($9, threads, /[()]/) # 128*(warpgroups that multiply)+128
+                    want = 4 * $7 / 64 / threads[2]
+                    split("nn nt tn tt", layout)
+                    for (i = 1; i <= 4; i++) {
+                        n = "gb_" $1 "_" layout[i]
+                        if (products[n] < want || loads[n] < 2)
+                            print n, "HGMMA", products[n] + 0, "of", want, "UTMALDG",
+                                loads[n] + 0
+                    }
+                }' "$tap_dir/hopper" "$tap_dir/rows")" \
+                "$family $arch: warpgroup products of tiles that TMA brings"
+            continue
+        fi
         "$cuobjdump" -sass -arch "$arch" "$image" | steps >"$tap_dir/steps"
         # One multiply-add for each element and k of the tile (complex: four), shared by the
         # threads; at least one vector of each operand for each k.

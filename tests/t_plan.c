@@ -152,16 +152,16 @@ static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
-    bool found = gb_plan_kernel(&p, &gb_model_typical, &c);
+    bool found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
        "the splits cover k and none is empty");
     p = problem(GB_F64, 8192, 8192, 8192);
-    found = gb_plan_kernel(&p, &gb_model_typical, &c);
+    found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_kernel(&p, &gb_model_typical, &c),
+    ok(!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c),
        "a type without kernels has no plan");
 }
 

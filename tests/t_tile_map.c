@@ -29,14 +29,16 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
     int64_t slices = (int64_t)g->split_count * g->batch, wanted = 0, units, seen = 0;
     unsigned char *hit = calloc((size_t)(rows * cols * slices), 1);
     struct gb_tile_map map;
-    bool good = true;
+    struct gb_tile_map32 map32;
+    bool good = true, narrow;
 
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
             wanted += touches(g, tile_m, tile_n, i, j);
     gb_tile_map_init(&map, g, tile_m, tile_n);
     units = gb_tile_map_units(&map);
-    good = units == wanted * slices;
+    narrow = gb_tile_map32_init(&map32, &map);
+    good = units == wanted * slices && narrow == (map.uplo == 0);
     if (map.uplo == 0)
         good &= units == rows * cols * slices;
     for (int64_t w = 0; w < workers && good; w++) {
@@ -48,10 +50,18 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
             unsigned char *at;
 
             gb_tile_map_at(&map, unit, &tile);
-            good = unit < units && tile.i >= 0 && tile.i < rows && tile.j >= 0 &&
-                   tile.j < cols && tile.split >= 0 && tile.split < g->split_count &&
-                   tile.batch >= 0 && tile.batch < g->batch &&
-                   touches(g, tile_m, tile_n, tile.i, tile.j);
+            if (narrow) {
+                struct gb_tile same = {0};
+
+                gb_tile_map32_at(&map32, (uint32_t)unit, &same);
+                if (same.batch != tile.batch || same.split != tile.split ||
+                    same.i != tile.i || same.j != tile.j)
+                    good = false;
+            }
+            good = good && unit < units && tile.i >= 0 && tile.i < rows &&
+                   tile.j >= 0 && tile.j < cols && tile.split >= 0 &&
+                   tile.split < g->split_count && tile.batch >= 0 &&
+                   tile.batch < g->batch && touches(g, tile_m, tile_n, tile.i, tile.j);
             if (!good)
                 break;
             at = &hit[((tile.batch * g->split_count + tile.split) * rows + tile.i) *

@@ -58,15 +58,17 @@ struct gb_rates gb_model_rates(const char *(*get)(const char *name))
     return r;
 }
 
-double gb_model_peak(const struct gb_device_info *info, enum gb_type acc)
+double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *k)
 {
-    bool wide = acc == GB_F64 || acc == GB_C64;
+    bool wide = k->type_acc == GB_F64 || k->type_acc == GB_C64;
     double lanes; /* fused multiply-adds per clock and multiprocessor */
     double clock = info->clock_khz > 0 ? 1e3 * info->clock_khz : 1.5e9;
 
     if (info->vendor == GB_EMU)
-        return gb_model_peak(&gb_model_typical, acc);
-    if (info->vendor == GB_AMD)
+        return gb_model_peak(&gb_model_typical, k);
+    if (k->flags & GB_K_TENSOR)
+        lanes = 2048; /* of 16-bit elements, Hopper */
+    else if (info->vendor == GB_AMD)
         lanes = 128;
     else if (wide)
         lanes = info->arch == 80 ? 32 : info->arch == 90 || info->arch == 100 ? 64 : 2;

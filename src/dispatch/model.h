@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "gb.h"
+#include "kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,10 +28,10 @@ struct gb_rates {
  * OMP_NUM_THREADS, read through `get`). */
 struct gb_rates gb_model_rates(const char *(*get)(const char *name));
 
-/* Peak of plain FMA arithmetic in an accumulator type on a device: multiprocessors x units x
- * clock. The emulated device answers as an H200 would, so that `auto` on it shows what a
+/* Peak of a row's arithmetic on a device, flop/s: multiprocessors x units x clock, of the fused
+ * multiply-adds of its accumulator type or of the tensor cores. The emulated device answers as an H200 would, so that `auto` on it shows what a
  * GPU would be given. */
-double gb_model_peak(const struct gb_device_info *info, enum gb_type acc);
+double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *k);
 
 /* What stands in for a device that is not open yet: an H200. */
 extern const struct gb_device_info gb_model_typical;

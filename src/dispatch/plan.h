@@ -28,9 +28,10 @@ struct gb_choice {
 bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
                    const struct gb_kernel *k, struct gb_choice *choice);
 
-/* The cheapest legal row; false when there is none. */
+/* The cheapest legal row for operands whose addresses and strides on the device are multiples
+ * of `align` bytes, a power of two; false when there is none. */
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    struct gb_choice *choice);
+                    uint32_t align, struct gb_choice *choice);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

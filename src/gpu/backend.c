@@ -340,9 +340,14 @@ enum gb_status gb_backend_launch(struct gb_device *dev, struct gb_stream *s,
                                  uint32_t smem_bytes, const void *args,
                                  size_t args_bytes)
 {
+    void *end = gb_backend_device(dev)->backend->launch_end;
     void *extra[] = {LAUNCH_BUFFER_POINTER, (void *)args, LAUNCH_BUFFER_SIZE,
-                     &args_bytes, gb_backend_device(dev)->backend->launch_end};
+                     &args_bytes, end};
+    void *params[] = {(void *)args};
 
+    if (!end)
+        return DO(dev, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle,
+                  params, NULL);
     return DO(dev, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle, NULL,
               extra);
 }

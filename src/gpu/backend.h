@@ -62,7 +62,9 @@ struct gb_backend {
     const struct gb_backend_error *errors;
     size_t n_errors;
     const struct gb_backend_calls *calls;
-    void *launch_end; /* ends the list that a launch's arguments are in */
+    /* Ends the list that says where a launch's packed arguments are; NULL: the argument is
+     * passed by its address. */
+    void *launch_end;
     /* Initialise the loaded driver and count devices; an error of the driver's. */
     int (*start)(int *visible);
     const char *(*error_name)(int error);

@@ -54,9 +54,15 @@ enum {
     CU_MEMORYTYPE_DEVICE = 2,
 
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-};
 
-#define CU_LAUNCH_PARAM_END ((void *)0)
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+    CU_TENSOR_MAP_SWIZZLE_128B = 3,
+    CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
+};
 
 /* CUDA_MEMCPY2D_v2 */
 struct cuda_memcpy2d {
@@ -100,7 +106,11 @@ _Static_assert(sizeof(struct cuda_memcpy2d) == 128, "layout of CUDA_MEMCPY2D_v2"
     CALL(cuMemcpyDtoHAsync_v2, (void *dst, uint64_t src, size_t bytes, void *stream))  \
     CALL(cuMemcpy2DAsync_v2, (const struct cuda_memcpy2d *copy, void *stream))         \
     CALL(cuFuncGetAttribute, (int *value, int attribute, void *function))              \
-    CALL(cuFuncSetAttribute, (void *function, int attribute, int value))
+    CALL(cuFuncSetAttribute, (void *function, int attribute, int value))               \
+    CALL(cuTensorMapEncodeTiled,                                                       \
+         (struct gb_tensor_map * map, int type, unsigned rank, void *at,               \
+          const uint64_t *dim, const uint64_t *stride, const uint32_t *box,            \
+          const uint32_t *step, int interleave, int swizzle, int promotion, int fill))
 
 static struct cuda_api {
 #define CALL(name, params) int(*name) params;
@@ -180,7 +190,9 @@ static struct gb_backend backend = {
     .errors = errors,
     .n_errors = GB_COUNT(errors),
     .calls = &calls,
-    .launch_end = CU_LAUNCH_PARAM_END,
+    /* A packed argument would have to lie where the kernel's parameters begin, and that is
+     * not a multiple of the 64 bytes to which tensor maps are aligned. */
+    .launch_end = NULL,
     .start = start,
     .error_name = error_name,
     .copy = cuda_copy,
@@ -436,6 +448,27 @@ static enum gb_status cuda_module_get(struct gb_device *dev, struct gb_module *m
     return status;
 }
 
+static enum gb_status cuda_tensor_map(struct gb_device *dev,
+                                      const struct gb_tensor *tensor,
+                                      struct gb_tensor_map *map)
+{
+    static const uint32_t step[3] = {1, 1, 1};
+    const uint32_t box[3] = {tensor->box[0], tensor->box[1], 1};
+    int type = tensor->type == GB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+               : tensor->type == GB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                         : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+
+    /* Its one error says that the numbers are not what struct gb_tensor asks for. */
+    if (cu.cuTensorMapEncodeTiled(
+            map, type, 3, (void *)(uintptr_t)tensor->at, tensor->dim, tensor->stride,
+            box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+        return GB_E_UNSUPPORTED;
+    (void)dev;
+    return GB_SUCCESS;
+}
+
 const struct gb_device_ops gb_cuda_ops = {
     .name = "cuda",
     .plausible = cuda_plausible,
@@ -465,4 +498,5 @@ const struct gb_device_ops gb_cuda_ops = {
     .module_unload = gb_backend_module_unload,
     .module_get = cuda_module_get,
     .launch = gb_backend_launch,
+    .tensor_map = cuda_tensor_map,
 };

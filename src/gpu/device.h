@@ -32,6 +32,18 @@ struct gb_device;
 
 enum gb_vendor { GB_NVIDIA, GB_AMD, GB_EMU };
 
+/* A matrix, or a batch of them, as TMA sees it: dim[0] elements side by side, dim[1] such
+ * rows, dim[2] matrices; moved in boxes of box[0] (at most 128 bytes) x box[1] (at most 256),
+ * swizzled by 128 bytes. `at` and the strides are multiples of 16. */
+struct gb_tensor {
+    enum gb_type type;
+    gb_devptr at;
+    uint64_t dim[3];    /* at least 1, below 2^31 */
+    uint64_t stride[2]; /* bytes, of dim[1] and dim[2], below 2^40 */
+    uint32_t box[2];
+};
+struct gb_tensor_map;
+
 struct gb_device_info {
     enum gb_vendor vendor;
     char name[64];      /* as the driver reports it: "NVIDIA H200" */
@@ -127,6 +139,10 @@ struct gb_device_ops {
     enum gb_status (*launch)(struct gb_device *dev, struct gb_stream *s,
                              struct gb_function *f, uint32_t grid, uint32_t block,
                              uint32_t smem_bytes, const void *args, size_t args_bytes);
+    /* Encode a description for a kernel's arguments; touches no memory of the device.
+     * NULL where there is no TMA. */
+    enum gb_status (*tensor_map)(struct gb_device *dev, const struct gb_tensor *tensor,
+                                 struct gb_tensor_map *map);
 };
 
 /* Back ends embed this as their first member. */

@@ -74,11 +74,12 @@ bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info
     switch (info->vendor) {
     case GB_NVIDIA:
         return info->arch >= k->arch_min && info->arch <= k->arch_max &&
-               k->smem <= info->smem_per_block;
+               k->smem <= info->smem_per_block &&
+               (!(k->flags & GB_K_TMA) || gb_image_find(k->family, info));
     case GB_AMD:
         return k->arch_max == 0;
     case GB_EMU:
-        return true;
+        return !(k->flags & GB_K_TMA);
     }
     return false;
 }

@@ -19,7 +19,12 @@ enum gb_kernel_flags {
     GB_K_CONJ = 1u << 1,   /* conjugation of A and B as arguments */
     GB_K_UPLO = 1u << 2,   /* mask of a triangle of C */
     GB_K_SPLITK = 1u << 3, /* partial sums to a workspace, see gemm_args.h */
-    GB_K_BATCH = 1u << 4   /* batch strides */
+    GB_K_BATCH = 1u << 4,  /* batch strides */
+    GB_K_TENSOR = 1u << 5, /* multiplies on the tensor cores */
+    /* Moves tiles by TMA: takes struct gb_tma_args, A and B as launch.h says, and cuts k
+     * between launches at multiples of tile_k only. */
+    GB_K_TMA = 1u << 6,
+    GB_K_PAIRS = 1u << 7 /* blocks come in clusters of two, neighbours along n */
 };
 
 struct gb_kernel {
@@ -31,7 +36,7 @@ struct gb_kernel {
     uint16_t tile_m, tile_n, tile_k;
     uint8_t stages; /* shared-memory buffers in flight */
     uint8_t
-        align; /* bytes that base addresses and leading dimensions must be multiples of */
+        align; /* bytes that addresses and strides of A and B must be multiples of */
     uint16_t threads;
     uint32_t smem; /* dynamic shared memory, bytes; 0 when static */
     uint32_t flags;
@@ -44,8 +49,15 @@ extern const int gb_kernel_count;
 const struct gb_kernel *gb_kernel_find(const char *name); /* NULL when there is none */
 
 /* Does the row run on such a device? The emulated device runs every row whose family is
- * compiled into it (all that do not need TMA, wgmma). */
+ * compiled into it (all that do not need TMA, wgmma). Rows for one architecture alone run
+ * where this build has their image. */
 bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info);
+
+/* Thread blocks of a cluster, and so tiles side by side along n that one unit computes. */
+static inline int gb_kernel_cluster(const struct gb_kernel *k)
+{
+    return k->flags & GB_K_PAIRS ? 2 : 1;
+}
 
 /* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns
  * ('t') of op(A) (m x k) and op(B) (k x n): gb_<name>_<a><b>. */

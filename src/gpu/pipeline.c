@@ -6,14 +6,12 @@
 #include <time.h>
 
 #include "gemm_args.h"
-#include "tile_map.h"
+#include "launch.h"
 
 enum {
     SIGNAL_NS = 20 * 1000000, /* between looks at pending signals */
     POLL_NS = 30 * 1000,      /* nap while both directions are under way */
     BLOCK_NS = 1000 * 1000,   /* nothing moved for so long: wait for one direction */
-    REDUCE_BLOCKS = 4096,
-    MAX_GRID = INT32_MAX,
 };
 
 static int64_t nanoseconds(void)
@@ -60,19 +58,23 @@ static enum gb_status copy_piece(struct gb_pipeline *r, bool in, gb_devptr dev_a
     return GB_SUCCESS;
 }
 
-static enum gb_status launch(struct gb_pipeline *r, struct gb_function *f, int64_t grid,
-                             uint32_t threads, uint32_t smem,
+/* When the driver is short of memory the pool gives its own back, once. */
+static enum gb_status launch(struct gb_pipeline *r, bool reduce,
                              const struct gb_gemm_args *args)
 {
+    const struct gb_problem *p = &r->plan->p;
     struct gb_device *dev = r->engine->dev;
-    uint32_t blocks = (uint32_t)gb_min(grid, MAX_GRID);
-    enum gb_status s = dev->ops->launch(dev, r->lane->compute, f, blocks, threads, smem,
-                                        args, sizeof *args);
+    struct gb_stream *stream = r->lane->compute;
+    char a = gb_transposed(p->transa) ? 't' : 'n',
+         b = gb_transposed(p->transb) ? 't' : 'n';
+    enum gb_status s = GB_E_NOMEM;
 
-    if (s == GB_E_NOMEM) {
-        gb_pool_trim(&r->engine->pool);
-        s = dev->ops->launch(dev, r->lane->compute, f, blocks, threads, smem, args,
-                             sizeof *args);
+    for (int i = 0; i < 2 && s == GB_E_NOMEM; i++) {
+        if (i > 0)
+            gb_pool_trim(&r->engine->pool);
+        s = reduce
+                ? gb_launch_reduce(dev, stream, r->reduce, args, 0)
+                : gb_launch_gemm(dev, stream, r->gemm, r->plan->kernel, a, b, args, 0);
     }
     r->stats->launches += s == GB_SUCCESS;
     return s;
@@ -312,16 +314,10 @@ static int64_t sent_steps(const struct gb_pipeline *r)
 static enum gb_status launch_kernels(struct gb_pipeline *r,
                                      const struct gb_gemm_args *g, bool ends)
 {
-    const struct gb_kernel *k = r->plan->kernel;
-    struct gb_tile_map map;
-    enum gb_status s;
+    enum gb_status s = launch(r, false, g);
 
-    gb_tile_map_init(&map, g, k->tile_m, k->tile_n);
-    s = launch(r, r->gemm, gb_tile_map_units(&map), k->threads, k->smem, g);
     if (s == GB_SUCCESS && r->reduce && ends)
-        s = launch(r, r->reduce,
-                   gb_min(gb_ceil_div(g->m * g->n, GB_REDUCE_THREADS), REDUCE_BLOCKS),
-                   GB_REDUCE_THREADS, 0, g);
+        s = launch(r, true, g);
     return s;
 }
 

@@ -9,9 +9,10 @@
  *
  * Sums over k. The whole problem cuts k at fixed multiples of split_len into `splits` parts
  * (split s covers [s*split_len, min((s+1)*split_len, k))), each summed in ascending l by one
- * chain of fused multiply-adds per element, so that the bits depend on the problem alone. A
- * launch may cover any range of k, because the chain can be carried between launches in
- * `partial`: splits x m x n elements of the accumulator's type, column-major, leading
+ * chain per element, so that the bits depend on the problem alone: a chain of fused
+ * multiply-adds, or, by tensor cores, of blocks of l that begin at multiples of 16. A launch may
+ * cover any range of k (of rows with GB_K_TMA: between multiples of tile_k), because the chain
+ * can be carried between launches in `partial`: splits x m x n elements of the accumulator's type, column-major, leading
  * dimension m, split s at partial + s*m*n (per batch: + z*splits*m*n).
  *   - A split whose range begins inside [k_begin, k_end) starts its chain at 0; one that
  *     began before k_begin continues from partial.
@@ -21,7 +22,8 @@
  *
  * The reduce kernel reads partial, sums the splits in ascending order and applies
  * C := alpha*sum + beta*C. It is launched with GB_REDUCE_THREADS threads and any grid; the
- * GEMM kernels likewise run right with any grid, blocks taking units in turn. */
+ * GEMM kernels likewise run right with any grid (of whole clusters), blocks taking units in
+ * turn. launch.h does both. */
 #ifndef GB_GEMM_ARGS_H
 #define GB_GEMM_ARGS_H
 

@@ -4,7 +4,7 @@
  * name but through this file.
  *
  *   GB_KERNEL(symbol, threads, blocks, args)   define a kernel; blocks: wanted per processor
- *   GB_DEVICE, GB_INLINE, GB_NOINLINE, GB_UNROLL, GB_NO_UNROLL
+ *   GB_DEVICE, GB_INLINE, GB_NOINLINE, GB_UNROLL, GB_NO_UNROLL, GB_UNROLL_BY(n)
  *   GB_SHARED(type, name)                      a block's static shared memory: one object
  *   GB_SHARED_DYNAMIC(type, name)              its dynamic shared memory: a pointer
  *   gb_thread() gb_block() gb_grid()           indices; grids are folded into x
@@ -42,6 +42,8 @@
 #define GB_NOINLINE static __device__ __noinline__
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
+#define GB_UNROLL_BY(n) GB_PRAGMA(unroll n)
+#define GB_PRAGMA(text) _Pragma(#text)
 #define GB_SHARED(type, name) __shared__ type name
 #define GB_SHARED_DYNAMIC(type, name)                                                  \
     extern __shared__ __align__(128) unsigned char gb_dynamic_smem[];                  \
@@ -103,6 +105,8 @@ GB_INLINE void gb_copy_wait()
 #define GB_NOINLINE static __attribute__((device, noinline))
 #define GB_UNROLL _Pragma("unroll")
 #define GB_NO_UNROLL _Pragma("unroll 1")
+#define GB_UNROLL_BY(n) GB_PRAGMA(unroll n)
+#define GB_PRAGMA(text) _Pragma(#text)
 #define GB_SHARED(type, name) static __attribute__((shared)) type name
 #define GB_SHARED_DYNAMIC(type, name)                                                  \
     extern __attribute__((shared, aligned(128))) unsigned char gb_dynamic_smem[];      \
@@ -148,6 +152,7 @@ GB_INLINE void gb_sync()
 #define GB_NOINLINE static __attribute__((noinline))
 #define GB_UNROLL
 #define GB_NO_UNROLL
+#define GB_UNROLL_BY(n)
 #define GB_SHARED(type, name)                                                          \
     type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
 #define GB_SHARED_DYNAMIC(type, name)                                                  \

@@ -229,6 +229,46 @@ GB_HD void gb_tile_map_at(const struct gb_tile_map *t, int64_t unit,
     }
 }
 
+/* The same map for a whole C with fewer than 2^31 work units, in 32-bit arithmetic: a division
+ * of 64 bits takes a device half a microsecond, and a kernel's first load waits for several. */
+struct gb_tile_map32 {
+    uint32_t units, tiles, tiles_m, splits;
+    uint32_t group, group_tiles; /* tile rows of a group, tiles of a full one */
+};
+
+/* False when the map is not of that kind. */
+GB_HD bool gb_tile_map32_init(struct gb_tile_map32 *s, const struct gb_tile_map *t)
+{
+    if (t->uplo != 0 || gb_tile_map_units(t) > INT32_MAX ||
+        t->group * t->tiles_n > INT32_MAX)
+        return false;
+    s->units = (uint32_t)gb_tile_map_units(t);
+    s->tiles = (uint32_t)t->tiles;
+    s->tiles_m = (uint32_t)t->tiles_m;
+    s->splits = (uint32_t)t->splits;
+    s->group = (uint32_t)t->group;
+    s->group_tiles = (uint32_t)(t->group * t->tiles_n);
+    return true;
+}
+
+GB_HD void gb_tile_map32_at(const struct gb_tile_map32 *s, uint32_t unit,
+                            struct gb_tile *tile)
+{
+    uint32_t slice = unit < s->tiles ? 0 : unit / s->tiles;
+    uint32_t x = unit - slice * s->tiles;
+    uint32_t batch = s->splits == 1 ? slice : slice / s->splits;
+    uint32_t group = x / s->group_tiles, first = group * s->group;
+    uint32_t rows = s->tiles_m - first < s->group ? s->tiles_m - first : s->group;
+    uint32_t j;
+
+    x -= group * s->group_tiles;
+    j = x / rows;
+    tile->batch = batch;
+    tile->split = slice - batch * s->splits;
+    tile->i = first + (x - j * rows);
+    tile->j = j;
+}
+
 /* The persistent schedule: of `workers` blocks, block w takes units w, w + workers, ... A
  * grid of one block per unit is its special case, so kernels know no other. */
 GB_HD int64_t gb_tile_persistent_count(int64_t units, int64_t workers, int64_t worker)

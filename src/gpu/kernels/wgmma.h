@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in shared
+ * memory, the tensor memory accelerator (TMA), and matrix products of warpgroups (wgmma). One
+ * function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared memory are 32-bit.
+ *
+ * A warpgroup is four warps. wgmma multiplies X (64 x 16) by Y (16 x n), both in shared
+ * memory, into sums that the warpgroup's registers hold: thread t has, of every 8 columns,
+ * rows r = t/32*16 + t%32/4 and r + 8, columns t%4*2 and t%4*2 + 1, in d[0..1] and d[2..3]. */
+#ifndef GB_WGMMA_H
+#define GB_WGMMA_H
+
+#include <stdint.h>
+
+#include "seam.h"
+#include "tensor_map.h"
+
+/* ---- barriers in shared memory ---- */
+
+GB_INLINE uint32_t gb_smem(const void *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+GB_INLINE void gb_bar_init(uint32_t bar, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals));
+}
+
+/* The initialised barriers are seen by the cluster and by TMA. */
+GB_INLINE void gb_bar_fence_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/* Arrive, and expect so many bytes of TMA besides. */
+GB_INLINE void gb_bar_expect(uint32_t bar, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar),
+                 "r"(bytes)
+                 : "memory");
+}
+
+GB_INLINE void gb_bar_arrive(uint32_t bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+/* Arrive at the same barrier of another block of the cluster. Without a scope: one wider than
+ * the block would flush all of the thread's memory traffic first, which nothing here needs
+ * (what is handed back was read by the tensor cores) and which halves the kernel's speed. */
+GB_INLINE void gb_bar_arrive_at(uint32_t bar, uint32_t rank)
+{
+    asm volatile("{\n.reg .b32 at;\n"
+                 "mapa.shared::cluster.u32 at, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [at];\n}\n" ::"r"(bar),
+                 "r"(rank)
+                 : "memory");
+}
+
+/* Wait for the phase of this parity to end. The instruction itself waits a while. */
+GB_INLINE void gb_bar_wait(uint32_t bar, uint32_t parity)
+{
+    asm volatile("{\n.reg .pred p;\n"
+                 "AGAIN:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@p bra DONE;\n"
+                 "bra AGAIN;\n"
+                 "DONE:\n}\n" ::"r"(bar),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* One of the block's 16 barriers, for the 128 threads of a warpgroup. */
+GB_INLINE void gb_warpgroup_sync(int id)
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
+}
+
+GB_INLINE uint32_t gb_cluster_rank()
+{
+    uint32_t rank;
+
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+GB_INLINE void gb_cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+}
+
+/* ---- TMA ---- */
+
+/* Fetch a description before the first copy needs it. */
+GB_INLINE void gb_tma_prefetch(const gb_tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+/* Boxes that reach past the tensor are filled with zeros, and count in full at the barrier. */
+GB_INLINE void gb_tma_load(uint32_t to, const gb_tensor_map *map, uint32_t bar, int x,
+                           int y, int z)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+        ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+        "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
+        : "memory");
+}
+
+/* To the same place of every block of the cluster whose bit is set, and to its barrier. */
+GB_INLINE void gb_tma_multicast(uint32_t to, const gb_tensor_map *map, uint32_t bar,
+                                int x, int y, int z, uint16_t blocks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "h"(blocks)
+                 : "memory");
+}
+
+/* What lies past the tensor is not written, in steps of 16 bytes: see gemm_wgmma.h. */
+GB_INLINE void gb_tma_store(const gb_tensor_map *map, uint32_t from, int x, int y,
+                            int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group"
+                 " [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+
+GB_INLINE void gb_tma_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* All but the last N groups of stores have read their shared memory. */
+template <int N>
+GB_INLINE void gb_tma_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+/* All stores are done. */
+GB_INLINE void gb_tma_wait()
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* What this thread has written to shared memory is seen by TMA and wgmma. */
+GB_INLINE void gb_fence_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- registers ---- */
+
+template <int N>
+GB_INLINE void gb_more_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N>
+GB_INLINE void gb_fewer_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+/* Four 8x8 matrices of 16-bit elements; lane i gives the address of row i%8 of matrix i/8. */
+GB_INLINE void gb_stmatrix(uint32_t at, const uint32_t (&v)[4])
+{
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
+        "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+        : "memory");
+}
+
+/* ---- wgmma ---- */
+
+GB_INLINE void gb_wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+GB_INLINE void gb_wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* All but the last N groups are done. */
+template <int N>
+GB_INLINE void gb_wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as TMA's
+ * 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has 64 of k, the
+ * next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the next 8 of k follow
+ * 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on (leading). */
+enum { GB_ATOM_BYTES = 64 * 128 };
+
+template <bool MN>
+GB_INLINE uint64_t gb_descriptor(uint32_t at)
+{
+    const uint64_t leading = MN ? GB_ATOM_BYTES : 16, stride = 1024, swizzle_128 = 1;
+
+    return (at & 0x3ffff) >> 4 | leading >> 4 << 16 | stride >> 4 << 32 |
+           swizzle_128 << 62;
+}
+
+/* In a descriptor's units of 16 bytes, what one step of 16 along k adds. */
+template <bool MN>
+constexpr uint64_t gb_descriptor_step = MN ? 16 * 128 / 16 : 16 * 2 / 16;
+
+/* d := X Y + (add ? d : 0), asynchronous. X_MN, Y_MN: the operand is MN-major. */
+template <int N, class T, int X_MN, int Y_MN>
+struct GbWgmma;
+
+/* clang-format off */
+#define GB_WGMMA_16(types)                                                             \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"                          \
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32." types " "               \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "                                  \
+                 "%8, %9, p, 1, 1, %11, %12;\n}\n"                                     \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7])                                  \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+
+#define GB_WGMMA_32(types)                                                             \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"                          \
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32." types " "               \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
+                 "%14, %15}, "                                                         \
+                 "%16, %17, p, 1, 1, %19, %20;\n}\n"                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
+                   "+f"(d[14]), "+f"(d[15])                                            \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+
+#define GB_WGMMA_64(types)                                                             \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                          \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." types " "               \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
+                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
+                 "%26, %27, %28, %29, %30, %31}, "                                     \
+                 "%32, %33, p, 1, 1, %35, %36;\n}\n"                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),                 \
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),                 \
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),                 \
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),                 \
+                   "+f"(d[30]), "+f"(d[31])                                            \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+
+#define GB_WGMMA_128(types)                                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                          \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." types " "              \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
+                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
+                 "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
+                 "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "        \
+                 "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "        \
+                 "%62, %63}, "                                                         \
+                 "%64, %65, p, 1, 1, %67, %68;\n}\n"                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),                 \
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),                 \
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),                 \
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),                 \
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),                 \
+                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),                 \
+                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),                 \
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),                 \
+                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),                 \
+                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),                 \
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),                 \
+                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),                 \
+                   "+f"(d[62]), "+f"(d[63])                                            \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+
+#define GB_WGMMA_192(types)                                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"                          \
+                 "wgmma.mma_async.sync.aligned.m64n192k16.f32." types " "              \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
+                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
+                 "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
+                 "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "        \
+                 "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "        \
+                 "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, "        \
+                 "%74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, "        \
+                 "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "                 \
+                 "%96, %97, p, 1, 1, %99, %100;\n}\n"                                  \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),                 \
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),                 \
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),                 \
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),                 \
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),                 \
+                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),                 \
+                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),                 \
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),                 \
+                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),                 \
+                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),                 \
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),                 \
+                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),                 \
+                   "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]),                 \
+                   "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),                 \
+                   "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),                 \
+                   "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]),                 \
+                   "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]),                 \
+                   "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]),                 \
+                   "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]),                 \
+                   "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]),                 \
+                   "+f"(d[94]), "+f"(d[95])                                            \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+
+#define GB_WGMMA_256(types)                                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                         \
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." types " "              \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
+                 "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
+                 "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
+                 "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "        \
+                 "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "        \
+                 "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, "        \
+                 "%74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, "        \
+                 "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "        \
+                 "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "          \
+                 "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, "        \
+                 "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "       \
+                 "%128, %129, p, 1, 1, %131, %132;\n}\n"                               \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
+                   "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
+                   "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
+                   "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]),                 \
+                   "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),                 \
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),                 \
+                   "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),                 \
+                   "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]),                 \
+                   "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),                 \
+                   "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),                 \
+                   "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]),                 \
+                   "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),                 \
+                   "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),                 \
+                   "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),                 \
+                   "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),                 \
+                   "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]),                 \
+                   "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),                 \
+                   "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),                 \
+                   "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]),                 \
+                   "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]),                 \
+                   "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]),                 \
+                   "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]),                 \
+                   "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]),                 \
+                   "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),                 \
+                   "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]),               \
+                   "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]),             \
+                   "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),             \
+                   "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]),             \
+                   "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]),             \
+                   "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),             \
+                   "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]),             \
+                   "+f"(d[126]), "+f"(d[127])                                          \
+                 : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
+/* clang-format on */
+
+#define GB_WGMMA(n)                                                                    \
+    template <int X_MN, int Y_MN>                                                      \
+    struct GbWgmma<n, gb_f16, X_MN, Y_MN> {                                            \
+        GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
+        {                                                                              \
+            GB_WGMMA_##n("f16.f16");                                                   \
+        }                                                                              \
+    };                                                                                 \
+    template <int X_MN, int Y_MN>                                                      \
+    struct GbWgmma<n, gb_bf16, X_MN, Y_MN> {                                           \
+        GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
+        {                                                                              \
+            GB_WGMMA_##n("bf16.bf16");                                                 \
+        }                                                                              \
+    };
+GB_WGMMA(16)
+GB_WGMMA(32)
+GB_WGMMA(64)
+GB_WGMMA(128)
+GB_WGMMA(192)
+GB_WGMMA(256)
+
+#endif

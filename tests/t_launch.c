@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is launched for a kernel row: grids, whole clusters, the descriptions of matrices, and
+ * operands that a row must refuse. The device only writes down what it is asked. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "geometry.h"
+#include "kernels.h"
+#include "launch.h"
+#include "tap.h"
+#include "tensor_map.h"
+#include "util.h"
+
+static struct {
+    int launches, maps;
+    uint32_t grid, block, smem;
+    struct gb_tma_args args;
+    size_t bytes;
+    struct gb_tensor tensor[3];
+    enum gb_status answer; /* of tensor_map */
+} seen;
+
+static enum gb_status note_launch(struct gb_device *dev, struct gb_stream *s,
+                                  struct gb_function *f, uint32_t grid, uint32_t block,
+                                  uint32_t smem, const void *args, size_t bytes)
+{
+    (void)dev, (void)s, (void)f;
+    seen.launches++;
+    seen.grid = grid;
+    seen.block = block;
+    seen.smem = smem;
+    seen.bytes = bytes;
+    memcpy(&seen.args, args, bytes < sizeof seen.args ? bytes : sizeof seen.args);
+    return GB_SUCCESS;
+}
+
+static enum gb_status note_map(struct gb_device *dev, const struct gb_tensor *tensor,
+                               struct gb_tensor_map *map)
+{
+    (void)dev;
+    memset(map, 0x11 * (seen.maps + 1), sizeof *map);
+    seen.tensor[seen.maps++ % 3] = *tensor;
+    return seen.answer;
+}
+
+static const struct gb_device_ops ops = {.launch = note_launch, .tensor_map = note_map};
+static struct gb_device dev = {.ops = &ops, .info = {.multiprocessors = 132}};
+
+static enum gb_status go(const struct gb_kernel *k, const char *layout,
+                         const struct gb_gemm_args *g, uint32_t most)
+{
+    enum gb_status answer = seen.answer;
+
+    memset(&seen, 0, sizeof seen);
+    seen.answer = answer;
+    return gb_launch_gemm(&dev, NULL, NULL, k, layout[0], layout[1], g, most);
+}
+
+/* Aligned operands of an f16 product. */
+static struct gb_gemm_args product(const char *layout, int64_t m, int64_t n, int64_t k)
+{
+    int64_t lda = gb_round_up(layout[0] == 'n' ? m : k, 8);
+    int64_t ldb = gb_round_up(layout[1] == 'n' ? k : n, 8);
+
+    return (struct gb_gemm_args){
+        .a = 0x10000,
+        .b = 0x20000,
+        .c = 0x30000,
+        .m = m,
+        .n = n,
+        .k = k,
+        .k_end = k,
+        .a_m = layout[0] == 'n' ? 1 : lda,
+        .a_k = layout[0] == 'n' ? lda : 1,
+        .b_k = layout[1] == 'n' ? 1 : ldb,
+        .b_n = layout[1] == 'n' ? ldb : 1,
+        .ldc = gb_round_up(m, 8),
+        .split_len = k,
+        .splits = 1,
+        .split_count = 1,
+        .batch = 1,
+        .group_m = 8,
+        .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO,
+    };
+}
+
+static void test_simt(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_simt_f16_128x64x16");
+    struct gb_gemm_args g = product("nn", 1000, 1000, 64);
+
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "a plain row");
+    is_int(8 * 16, seen.grid, "a block for each tile");
+    ok(seen.block == k->threads && seen.bytes == sizeof g && seen.maps == 0,
+       "with the arguments alone");
+    go(k, "nn", &g, 5);
+    is_int(5, seen.grid, "or as many blocks as are asked for");
+    g.flags |= GB_G_LOWER;
+    g.col0 = 5000;
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "a triangle that no tile touches");
+    is_int(0, seen.launches, "launches nothing");
+    g = product("nn", 1000, 1000, 64);
+    g.a_k = 1001;
+    ok(gb_launch_takes(k, &g), "any leading dimension");
+}
+
+static void test_grid(void)
+{
+    const struct gb_kernel *one = gb_kernel_find("gemm_wgmma_f16_256x128x64");
+    const struct gb_kernel *two = gb_kernel_find("gemm_wgmma_f16_256x128x64_c2");
+    struct gb_gemm_args g = product("nn", 1024, 1024, 64);
+
+    go(one, "nn", &g, 0);
+    is_int(4 * 8, seen.grid, "fewer tiles than multiprocessors");
+    is_int(4 * 8, seen.args.map.units, "and as many units");
+    ok(seen.bytes == sizeof(struct gb_tma_args) && seen.smem == one->smem,
+       "with descriptions of the matrices");
+    g.n = 1025;
+    go(two, "nn", &g, 0);
+    is_int(4 * 5 * 2, seen.grid, "clusters are whole where the last has one tile");
+    is_int(4 * 5, seen.args.map.units, "a unit is a cluster's");
+    g = product("nn", 8192, 8192, 64);
+    go(one, "nn", &g, 0);
+    is_int(132, seen.grid, "a block for each multiprocessor");
+    dev.info.multiprocessors = 113;
+    go(two, "nn", &g, 0);
+    is_int(112, seen.grid, "an odd one stays idle");
+    dev.info.multiprocessors = 132;
+    go(two, "nn", &g, 1);
+    is_int(2, seen.grid, "one cluster at least");
+}
+
+static bool is_tensor(const struct gb_tensor *t, uint64_t at, uint64_t d0, uint64_t d1,
+                      uint64_t d2, uint64_t s0, uint64_t s1, uint32_t b0, uint32_t b1)
+{
+    bool same = t->at == at && t->dim[0] == d0 && t->dim[1] == d1 && t->dim[2] == d2 &&
+                t->stride[0] == s0 && (d2 == 1 || t->stride[1] == s1) &&
+                t->box[0] == b0 && t->box[1] == b1;
+
+    if (!same)
+        diag("at %llx: %llu %llu %llu, strides %llu %llu, boxes %u %u",
+             (unsigned long long)t->at, (unsigned long long)t->dim[0],
+             (unsigned long long)t->dim[1], (unsigned long long)t->dim[2],
+             (unsigned long long)t->stride[0], (unsigned long long)t->stride[1],
+             t->box[0], t->box[1]);
+    return same;
+}
+
+static void test_tensors(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_256x128x64_c2");
+    const struct gb_kernel *wide = gb_kernel_find("gemm_wgmma_bf16_f32_16x64x64");
+    struct gb_gemm_args g = product("nt", 500, 300, 200);
+
+    is_int(GB_SUCCESS, go(k, "nt", &g, 0), "layout nt");
+    ok(is_tensor(&seen.tensor[0], g.a, 500, 200, 1, 1008, 0, 64, 64),
+       "A by columns, 64 of m by 64 of k");
+    ok(is_tensor(&seen.tensor[1], g.b, 300, 200, 1, 608, 0, 64, 64),
+       "B by columns, 64 of n by 64 of k");
+    ok(is_tensor(&seen.tensor[2], g.c, 500, 300, 1, 1008, 0, 64, 64), "C");
+    g = product("tn", 500, 300, 200);
+    g.k_begin = 64;
+    g.batch = 3;
+    g.b_batch = 64000;
+    g.c_batch = 160000;
+    is_int(GB_SUCCESS, go(k, "tn", &g, 0), "layout tn, a batch, a range of k");
+    ok(is_tensor(&seen.tensor[0], g.a, 136, 500, 1, 400, 0, 64, 128),
+       "A by rows, shared by the batch: half a tile for each block of the cluster");
+    ok(is_tensor(&seen.tensor[1], g.b, 136, 300, 3, 400, 128000, 64, 128),
+       "B by rows, one for each");
+    ok(is_tensor(&seen.tensor[2], g.c, 500, 300, 3, 1008, 320000, 64, 64),
+       "C for each");
+    is_int(0, seen.args.c_direct, "all of C by TMA");
+
+    g = product("nn", 500, 300, 200);
+    g.ldc = 501;
+    go(k, "nn", &g, 0);
+    ok(seen.args.c_direct && seen.maps == 2, "C with a ragged leading dimension");
+    g.ldc = 504;
+    g.c += 2;
+    go(k, "nn", &g, 0);
+    ok(seen.args.c_direct && seen.maps == 2, "C at an odd address");
+    g.c -= 2;
+    g.flags &= ~(uint32_t)GB_G_EPILOGUE;
+    go(k, "nn", &g, 0);
+    ok(!seen.args.c_direct && seen.maps == 2, "C when sums stay partial");
+    g = product("nn", 500, 300, 200);
+    is_int(GB_SUCCESS, go(wide, "nn", &g, 0), "C of wide elements, a narrow tile");
+    ok(is_tensor(&seen.tensor[2], g.c, 500, 300, 1, 2016, 0, 16, 64), "its boxes");
+    seen.answer = GB_E_UNSUPPORTED;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &g, 0), "a description that is refused");
+    is_int(0, seen.launches, "is not launched");
+    seen.answer = GB_SUCCESS;
+}
+
+static void test_refused(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_256x128x64");
+    struct gb_gemm_args g = product("nn", 512, 512, 512), bad;
+
+    ok(gb_launch_takes(k, &g), "aligned operands");
+    bad = g;
+    bad.a_k = 513;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "a ragged leading dimension of A");
+    bad = g;
+    bad.b_n = 516;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "8 bytes off in B's");
+    bad = g;
+    bad.b += 2;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "B at an odd address");
+    bad = g;
+    bad.batch = 2;
+    bad.a_batch = 513 * 513;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "a ragged batch");
+    bad = g;
+    bad.m = (int64_t)1 << 31;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "more rows than TMA counts");
+    is_int(0, seen.launches, "none of them is launched");
+    ok(GB_PLAN_ALIGN % k->align == 0, "what plans stage is aligned enough");
+}
+
+static void test_reduce(void)
+{
+    struct gb_gemm_args g = product("nn", 1000, 1000, 64);
+
+    memset(&seen, 0, sizeof seen);
+    gb_launch_reduce(&dev, NULL, NULL, &g, 0);
+    is_int(3907, seen.grid, "a reduction: a thread for each element");
+    gb_launch_reduce(&dev, NULL, NULL, &g, 7);
+    is_int(7, seen.grid, "or blocks that take turns");
+}
+
+int main(void)
+{
+    plan_lazy();
+    test_simt();
+    test_grid();
+    test_tensors();
+    test_refused();
+    test_reduce();
+    return 0;
+}
