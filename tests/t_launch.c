@@ -14,11 +14,11 @@
 #include "util.h"
 
 static struct {
-    int launches, maps;
-    uint32_t grid, block, smem;
     struct gb_tma_args args;
     size_t bytes;
     struct gb_tensor tensor[3];
+    int launches, maps;
+    uint32_t grid, block, smem;
     enum gb_status answer; /* of tensor_map */
 } seen;
 
