@@ -519,6 +519,7 @@ static void measure(struct device_bench *b, const struct bench_shape *s)
     prepare(b, &d);
     for (i = 0; i <= b->peers; i++) {
         row[i] = (struct bench_row){.shape = s,
+                                    .remark = b->o->kernel ? "kernel forced" : NULL,
                                     .place = BENCH_RESIDENT,
                                     .math = b->o->math,
                                     .kernel = d.choice.kernel->name,

@@ -70,6 +70,7 @@ is 131 "$(awk -F '\t' 'NR > 1 && $8 == "f32" && $10 == "T" { print $15 }' "$file
 "$bench" --shape 40 --kernel gemm_simt_f64_64x64x8 --repeats 1 --block 0 \
     --append "$file" >/dev/null
 is gemm_simt_f64_64x64x8 "$(column kernel "$file" | tail -n 1)" '--kernel forces a row'
+is 'kernel forced' "$(column note "$file" | tail -n 1)" 'and the note says so'
 is 1 "$(grep -c '^date' "$file")" 'a second run adds no second header'
 
 # ---- shapes files ----
@@ -177,6 +178,25 @@ if [ -n "$openblas" ] && "$python" -c 'import numpy' 2>/dev/null; then
         "${numpy[@]}" --append "$file"
 else
     skip 'numpy_matmul.py' 'no numpy here'
+fi
+
+# ---- plot.py ----
+plot_python=${GB_NUMPY_PYTHON:-python3}
+if "$plot_python" -c 'import matplotlib' 2>/dev/null; then
+    plot=("$plot_python" "$top_srcdir/bench/plot.py")
+    "${plot[@]}" "$top_srcdir/bench/results/h200.tsv" "$tap_dir/plot.svg" >"$tap_dir/out" 2>&1
+    is 0 $? 'plot.py draws the committed rows'
+    diag "$(cat "$tap_dir/out")"
+    is 1 "$(grep -c '</svg>' "$tap_dir/plot.svg")" 'plot.py: a whole picture'
+    cp "$tap_dir/plot.svg" "$tap_dir/first.svg"
+    "${plot[@]}" "$top_srcdir/bench/results/h200.tsv" "$tap_dir/plot.svg"
+    cmp -s "$tap_dir/first.svg" "$tap_dir/plot.svg"
+    ok $? 'plot.py: the same picture from the same rows'
+    refused 'plot.py: rows that are not there' 'no resident rows of f64 to f32' \
+        "${plot[@]}" "$top_srcdir/bench/results/h200.tsv" "$tap_dir/plot.svg" --type f64 --typec f32
+    refused 'plot.py: no file' 'nothing.tsv' "${plot[@]}" "$tap_dir/nothing.tsv" "$tap_dir/plot.svg"
+else
+    skip 'plot.py' 'no matplotlib here'
 fi
 
 # ---- link ----
