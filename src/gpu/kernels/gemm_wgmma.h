@@ -53,6 +53,8 @@ struct WgmmaTile {
     static constexpr int PART = 128 / sizeof(Out) < BN ? 128 / sizeof(Out) : BN;
     static constexpr int PARTS = BN / PART * MI, BUFFERS = BUFFERS_;
     static constexpr int PART_BYTES = 64 * 128;
+    /* Buffers that the parts of a tile take in turn, and those of the next tile after them. */
+    static constexpr int TURNS = BUFFERS < PARTS ? BUFFERS : PARTS;
     /* A block starts with 168 registers per thread where there are three warpgroups: the
      * loader gives most of its own to the others. The sum is the 64 Ki of a
      * multiprocessor. */
@@ -61,6 +63,7 @@ struct WgmmaTile {
 
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
     static_assert(CLUSTER == 1 || BN % 128 == 0, "halves of Y are whole atoms");
+    static_assert(PARTS % TURNS == 0, "the next tile begins with the oldest buffer");
 };
 
 /* What the loading thread tells the others about the tile whose first buffer this is. */
@@ -418,7 +421,7 @@ struct WgmmaEpilogue {
             return;
         }
         if (leader)
-            gb_tma_wait_read<Tile::BUFFERS - 1>();
+            gb_tma_wait_read<Tile::TURNS - 1>(); /* a group for each part: finish() */
         gb_warpgroup_sync(1 + wg);
         if (reads) {
             gb_wgmma_copy<Out, PART, true>(part_of_c(work, part), p.g.ldc,
@@ -499,8 +502,9 @@ struct WgmmaEpilogue {
                 gb_warpgroup_sync(1 + wg);
             } else if (leader) {
                 gb_tma_store(&p.c, gb_smem(buffer), (int)m, (int)n, work.batch);
-                gb_tma_commit();
             }
+            if (leader)
+                gb_tma_commit(); /* empty where direct: take() counts groups */
             if (leader && reads && !p.c_direct && part + Tile::BUFFERS < Tile::PARTS) {
                 gb_tma_wait_read<0>();
                 fetch(work, part + Tile::BUFFERS);
@@ -576,8 +580,11 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         } else if (last) {
             epilogue.begin(work);
         }
-        if (work.steps == 0)
+        if (work.steps == 0) {
+            /* no product holds back the release until all have read the work */
+            gb_warpgroup_sync(1 + wg);
             ring.next(); /* and the sums are never looked at */
+        }
         GB_NO_UNROLL
         for (; step < work.steps; step++) {
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
