@@ -640,7 +640,18 @@ static void check_batch(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* The same bits: launches cut k anywhere; any grid; any group; and with splits likewise. */
+/* The first row of the family. */
+static const struct gb_kernel *sibling(const struct gb_kernel *k)
+{
+    const struct gb_kernel *first = gb_kernels;
+
+    while (strcmp(first->family, k->family) != 0)
+        first++;
+    return first;
+}
+
+/* The same bits: launches cut k anywhere; any grid; any group; and with splits likewise. Whole
+ * sums are those of any tile. */
 static void check_bits(const struct gb_kernel *k, char ta, char tb)
 {
     for (int x = 0; x < 2; x++) {
@@ -665,6 +676,31 @@ static void check_bits(const struct gb_kernel *k, char ta, char tb)
         q.cut = 0;
         q.grid = 3;
         check_same(&p, &q);
+        q.k = sibling(k);
+        if (x == 0 && q.k != k)
+            check_same(&p, &q);
+    }
+}
+
+/* One block, or cluster, has all tiles in turn, and the next begins while C of the last is on
+ * its way out: C by TMA, in m that end with a tile, in its first part of C (stored element by
+ * element, and so are those that m does not reach) and after half of its parts. Tiles without
+ * sums, more than there are buffers, follow each other closest. */
+static void check_turns(const struct gb_kernel *k, char ta, char tb)
+{
+    const int64_t ends[] = {k->tile_m, 5, k->tile_m / 2 + 5};
+
+    for (int x = 0; x < 12; x++) {
+        struct product p = plain(k, ta, tb);
+
+        p.m = 2 * k->tile_m + ends[x % 3];
+        p.n = 4 * k->tile_n - 3;
+        p.kk = x < 6 ? 20 : 1;
+        p.alpha.re = x < 6;
+        p.beta = betas[x / 3 % 2 * 2];
+        p.gap[2] = gb_round_up(p.m, 16) - p.m;
+        p.grid = 1;
+        check_exact(&p);
     }
 }
 
@@ -751,6 +787,8 @@ static void check_row(const struct gb_kernel *k)
             check_triangles(k, ta, tb);
         check_batch(k, ta, tb);
         check_bits(k, ta, tb);
+        if (k->flags & GB_K_TMA)
+            check_turns(k, ta, tb);
     }
     check_special(k);
     check_denormals(k);
