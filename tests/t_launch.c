@@ -215,8 +215,19 @@ static void test_refused(void)
     bad.a_batch = 513 * 513;
     is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "a ragged batch");
     bad = g;
-    bad.m = (int64_t)1 << 31;
+    bad.m = (int64_t)GB_TMA_MOST + 1;
     is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "more rows than TMA counts");
+    bad = g;
+    bad.n = (int64_t)GB_TMA_MOST + 1;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "more columns");
+    bad = g;
+    bad.k = bad.k_end = bad.split_len = (int64_t)GB_TMA_MOST + 1;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "more k");
+    bad.k_begin = 64;
+    ok(gb_launch_takes(k, &bad), "but not of a range of it");
+    bad = g;
+    bad.flags |= GB_G_LOWER;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "a triangle");
     is_int(0, seen.launches, "none of them is launched");
     ok(GB_PLAN_ALIGN % k->align == 0, "what plans stage is aligned enough");
 }

@@ -165,6 +165,41 @@ static void test_kernel_choice(void)
        "a type without kernels has no plan");
 }
 
+/* Rows that TMA feeds, where this build has them. */
+static void test_tma_choice(void)
+{
+    static const enum gb_type pairs[][2] = {
+        {GB_F16, GB_F16}, {GB_F16, GB_F32}, {GB_BF16, GB_BF16}, {GB_BF16, GB_F32}};
+
+    for (size_t i = 0; i < GB_COUNT(pairs); i++) {
+        const char *name = gb_type_name(pairs[i][0]);
+        struct gb_problem p = problem(pairs[i][0], 4096, 4096, 4096);
+        struct gb_choice c = {0};
+
+        p.type_c = pairs[i][1];
+        if (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) ||
+            !(c.kernel->flags & GB_K_TMA)) {
+            skip("%s: built without Hopper's rows", name);
+            continue;
+        }
+        ok(gb_plan_kernel(&p, &gb_model_typical, 8, &c) && c.kernel->align <= 8,
+           "%s: operands of less alignment have another row", name);
+        for (int side = 0; side < 3; side++) {
+            int64_t *const of[] = {&p.m, &p.n, &p.k};
+            bool tma;
+
+            p.m = p.n = p.k = 64;
+            *of[side] = GB_TMA_MOST;
+            tma = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
+                  (c.kernel->flags & GB_K_TMA);
+            ++*of[side];
+            ok(tma && gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
+                   !(c.kernel->flags & GB_K_TMA),
+               "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
+        }
+    }
+}
+
 /* Brute force over bytes of a small arena. */
 static bool overlap_brute(const struct gb_problem *p)
 {
@@ -319,6 +354,7 @@ int main(void)
     test_budget();
     test_thin();
     test_kernel_choice();
+    test_tma_choice();
     test_overlap();
     test_tighten();
     test_route();

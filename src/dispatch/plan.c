@@ -46,6 +46,8 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
         return false;
     if (p->uplo != GB_FULL && !(k->flags & GB_K_UPLO))
         return false;
+    if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
+        return false; /* whatever the panels: they need not cut the long side */
     best.tiles = gb_ceil_div(p->m, k->tile_m) *
                  gb_round_up(gb_ceil_div(p->n, k->tile_n), gb_kernel_cluster(k));
     for (int splits = 1; splits <= MOST_SPLITS; splits++) {
@@ -63,8 +65,8 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
             seconds =
                 tma_start + per_core * (unit + tma_tile + store_bytes / tma_store);
         else
-            seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0); /* one block hides
-                                                                     * little */
+            /* one block hides little */
+            seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0);
         if (splits > 1)
             seconds += reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
                                             (double)acc / memory_rate;

@@ -27,6 +27,10 @@ enum gb_kernel_flags {
     GB_K_PAIRS = 1u << 7 /* blocks come in clusters of two, neighbours along n */
 };
 
+/* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those
+ * of a tile that reaches past the end too. */
+enum { GB_TMA_MOST = INT32_MAX - 255 };
+
 struct gb_kernel {
     const char
         *name; /* "gemm_simt_f32_128x128x16"; the symbols are gb_<name>_<layout> */

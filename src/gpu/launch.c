@@ -30,8 +30,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
            aligned((uint64_t)ld_a * size, k->align) &&
            aligned((uint64_t)ld_b * size, k->align) &&
            aligned((uint64_t)g->a_batch * size, k->align) &&
-           aligned((uint64_t)g->b_batch * size, k->align) && g->m < INT32_MAX &&
-           g->n < INT32_MAX && g->k_end - g->k_begin < INT32_MAX;
+           aligned((uint64_t)g->b_batch * size, k->align) && g->m <= GB_TMA_MOST &&
+           g->n <= GB_TMA_MOST && g->k_end - g->k_begin <= GB_TMA_MOST;
 }
 
 /* rows x cols elements with leading dimension ld, `batch` times. */

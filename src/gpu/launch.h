@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* Can row k read these operands in place? Addresses and strides of A and B are multiples of
- * its `align`, sizes are below 2^31 where TMA counts them. C may lie anywhere. */
+ * its `align`, sizes at most GB_TMA_MOST where TMA counts them. C may lie anywhere. */
 bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *args);
 
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each
