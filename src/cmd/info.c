@@ -100,11 +100,14 @@ static void print_kernels(const struct gb_device_info *info)
     for (int i = 0; i < gb_kernel_count; i++) {
         const struct gb_kernel *k = &gb_kernels[i];
         const char *reason = "usable";
+        bool meant = info->vendor == GB_NVIDIA && info->arch >= k->arch_min &&
+                     info->arch <= k->arch_max;
 
-        if (!gb_kernel_runs(k, info))
-            reason = "not for this architecture";
-        else if (info->vendor != GB_EMU && !gb_image_find(k->family, info))
+        /* rows for one architecture alone do not run without their image either */
+        if (meant && !gb_image_find(k->family, info))
             reason = "no device code for it was built in";
+        else if (!gb_kernel_runs(k, info))
+            reason = "not for this architecture";
         printf("  kernel        %-34s %s\n", k->name, reason);
     }
 }
