@@ -64,14 +64,15 @@ struct WgmmaTile {
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
     static_assert(CLUSTER == 1 || BN % 128 == 0, "halves of Y are whole atoms");
     static_assert(PARTS % TURNS == 0, "the next tile begins with the oldest buffer");
+    static_assert(BUFFERS >= 2, "partial sums alternate between buffers");
 };
 
 /* What the loading thread tells the others about the tile whose first buffer this is. */
 struct WgmmaWork {
     int m, n; /* C(m, n) is its first element */
     int batch, split;
-    int k,
-        steps; /* begins at k of the launch; buffers of 64 to sum; < 0: no more tiles */
+    int k;     /* where its sums begin, from the launch's k_begin */
+    int steps; /* buffers of 64 to sum; < 0: no more tiles */
     int carry; /* the sums began in an earlier launch */
 };
 
@@ -624,7 +625,8 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
             gb_bar_init(gb_smem(&shared.empty[s]), Tile::WGS * Tile::CLUSTER);
         }
         for (int i = 0; i < Tile::WGS * Tile::BUFFERS; i++)
-            gb_bar_init(gb_smem(&shared.arrived[0][i]), 1);
+            gb_bar_init(gb_smem(&shared.arrived[i / Tile::BUFFERS][i % Tile::BUFFERS]),
+                        1);
         gb_bar_fence_init();
     }
     if (Tile::CLUSTER > 1)
