@@ -175,6 +175,7 @@ static void test_tma_choice(void)
         const char *name = gb_type_name(pairs[i][0]);
         struct gb_problem p = problem(pairs[i][0], 4096, 4096, 4096);
         struct gb_choice c = {0};
+        struct gb_plan plan;
 
         p.type_c = pairs[i][1];
         if (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) ||
@@ -184,6 +185,12 @@ static void test_tma_choice(void)
         }
         ok(gb_plan_kernel(&p, &gb_model_typical, 8, &c) && c.kernel->align <= 8,
            "%s: operands of less alignment have another row", name);
+        p = problem(pairs[i][0], 20000, 20000, 20000);
+        p.type_c = pairs[i][1];
+        ok(gb_plan_make(&p, &gb_model_typical, (size_t)300 << 20, &plan) == GB_OK &&
+               (plan.kernel->flags & GB_K_TMA) && plan.panel_k < p.k &&
+               plan.panel_k % plan.kernel->tile_k == 0,
+           "%s: short of memory, k is cut between its buffers", name);
         for (int side = 0; side < 3; side++) {
             int64_t *const of[] = {&p.m, &p.n, &p.k};
             bool tma;
