@@ -29,8 +29,8 @@ struct gb_rates {
 struct gb_rates gb_model_rates(const char *(*get)(const char *name));
 
 /* Peak of a row's arithmetic on a device, flop/s: multiprocessors x units x clock, of the fused
- * multiply-adds of its accumulator type or of the tensor cores. The emulated device answers as an H200 would, so that `auto` on it shows what a
- * GPU would be given. */
+ * multiply-adds of its accumulator type or of the tensor cores. The emulated device answers as
+ * an H200 would, so that `auto` on it shows what a GPU would be given. */
 double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *k);
 
 /* What stands in for a device that is not open yet: an H200. */
