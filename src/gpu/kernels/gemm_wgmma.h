@@ -500,6 +500,7 @@ struct WgmmaEpilogue {
             if (direct) {
                 gb_wgmma_copy<Out, PART, false>(part_of_c(work, part), p.g.ldc,
                                                 p.g.m - m, p.g.n - n, buffer);
+                gb_fence_async(); /* read, before TMA fetches the next part into it */
                 gb_warpgroup_sync(1 + wg);
             } else if (leader) {
                 gb_tma_store(&p.c, gb_smem(buffer), (int)m, (int)n, work.batch);

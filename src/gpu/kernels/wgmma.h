@@ -149,7 +149,8 @@ GB_INLINE void gb_tma_wait()
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/* What this thread has written to shared memory is seen by TMA and wgmma. */
+/* What this thread has written to shared memory is seen by TMA and wgmma; what it has read
+ * there is read before they write. */
 GB_INLINE void gb_fence_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
