@@ -272,6 +272,12 @@ static void short_of_memory(struct product *x)
     ok(attempt(x, "module_get@1=unsupported", 1, &out, why, sizeof why) &&
            out.why == GB_WHY_UNSUPPORTED && !out.lost,
        "no such kernel %s", why);
+    ok(attempt(x, "launch@1=unsupported", 1, &out, why, sizeof why) &&
+           out.why == GB_WHY_UNSUPPORTED && !out.lost && out.done == 0,
+       "a kernel that refuses its operands: nothing is touched %s", why);
+    ok(attempt(x, "launch@3=unsupported", 1, &out, why, sizeof why) && !out.lost &&
+           (out.why == GB_WHY_PART || out.why == GB_WHY_UNSUPPORTED),
+       "one that refuses those of a later step: done pieces stay %s", why);
     ok(attempt(x, "mem_info@1=nomem", 1, &out, why, sizeof why) && out.why == GB_OK &&
            !out.lost,
        "free memory that is not told costs no device %s", why);
