@@ -22,8 +22,8 @@ static const double most_panel_seconds = 0.5;
 static const double memory_rate = 3.5e12;
 static const double reduce_latency = 5e-6;
 /* Rows that move tiles by TMA, one block per multiprocessor: until the first product; a tile's
- * epilogue, and its stores at a multiprocessor's share of the memory's rate. Measured on an
- * H200 with k = 64 and 512. */
+ * epilogue, and its stores at a multiprocessor's share of the memory's rate. Estimates from
+ * one run on an H200 with k = 64 and 512. */
 static const double tma_start = 2e-6, tma_tile = 0.45e-6, tma_store = 29e9;
 
 static int64_t round_to(int64_t x, int64_t grain)

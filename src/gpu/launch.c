@@ -24,10 +24,11 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
+    if (!aligned(g->a, k->align) || !aligned(g->b, k->align))
+        return false;
     if (!(k->flags & GB_K_TMA))
-        return aligned(g->a, k->align) && aligned(g->b, k->align);
-    return aligned(g->a, k->align) && aligned(g->b, k->align) &&
-           aligned((uint64_t)ld_a * size, k->align) &&
+        return true;
+    return aligned((uint64_t)ld_a * size, k->align) &&
            aligned((uint64_t)ld_b * size, k->align) &&
            aligned((uint64_t)g->a_batch * size, k->align) &&
            aligned((uint64_t)g->b_batch * size, k->align) && g->m <= GB_TMA_MOST &&

@@ -24,7 +24,7 @@
  * Epilogue: alpha and beta are applied in registers after the loop; C comes and goes through
  * BUFFERS of 64 columns x 128 bytes per warpgroup, swizzled against bank conflicts and
  * moved by TMA; the first parts of C are fetched while the products run. Sums that stay
- * partial are stored from the registers.
+ * partial take the same buffers to and from their workspace.
  *
  * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
  * element's bits depend on k's blocks of 16 and not on the tile or the launch. */
