@@ -8,9 +8,11 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -280,6 +282,7 @@ struct scan {
     const struct gb_real *real;
     int wanted, found;
     const void *dynamic; /* of the wanted provider: an address in it */
+    char *name;          /* and room for PATH_MAX bytes of its name */
 };
 
 /* The dynamic linker holds the lock that dlopen takes after its other ones: nothing here
@@ -295,22 +298,52 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
         const Elf64_Dyn *ld = (const Elf64_Dyn *)(info->dlpi_addr + ph->p_vaddr);
 
         if (ph->p_type == PT_DYNAMIC && provides(info->dlpi_addr, ld, s->real) &&
-            s->found++ == s->wanted)
+            s->found++ == s->wanted && strlen(info->dlpi_name) < PATH_MAX) {
             s->dynamic = ld;
+            strcpy(s->name, info->dlpi_name);
+        }
     }
     return 0;
 }
 
-/* The i-th loaded provider in load order, and how many there are. */
-static void *loaded_provider(const struct gb_real *real, int i, int *count)
+static const struct link_map *object_behind(void *handle)
 {
-    struct scan s = {.real = real, .wanted = i};
-    const struct link_map *map;
+    const struct link_map *map = NULL;
 
+    return dlinfo(handle, RTLD_DI_LINKMAP, (void *)&map) == 0 ? map : NULL;
+}
+
+static void let_go(void *handle)
+{
+    if (handle)
+        dlclose(handle);
+}
+
+/* The i-th loaded provider in load order, and how many there are. On the list there are also
+ * libraries that another thread has not finished opening, and any of them may be closed
+ * now: to open it once more waits for the former, and prevents the latter until the caller
+ * lets *handle go. */
+static void *loaded_provider(const struct gb_real *real, int i, int *count,
+                             void **handle)
+{
+    struct scan s = {.real = real, .wanted = i, .name = malloc(PATH_MAX)};
+    const struct link_map *map = NULL;
+
+    *handle = NULL;
+    *count = 0;
+    if (!s.name)
+        return NULL;
     list_objects(scan_object, &s);
     *count = s.found;
-    map = s.dynamic ? object_of(s.dynamic) : NULL;
-    return map ? function_in(map, real->symbol) : NULL;
+    if (s.dynamic) {
+        *handle = dlopen(s.name[0] ? s.name : NULL, RTLD_NOLOAD | RTLD_LAZY);
+        map = *handle ? object_behind(*handle) : object_of(s.dynamic);
+    }
+    free(s.name);
+    /* Gone meanwhile: another library has the name, or the place. */
+    if (!map || map->l_ld != s.dynamic)
+        return NULL;
+    return function_in(map, real->symbol);
 }
 
 /* ---- what a provider is like ----------------------------------------------------- */
@@ -458,21 +491,23 @@ static void *of_caller(const struct gb_real *real, const void *caller)
 
 /* Several have the name, and the caller's own libraries do not say which: 32-bit
  * integers are what a plain name promises. */
-static void *first_narrow(const struct gb_real *real, int count)
+static void *first_narrow(const struct gb_real *real, int count, void **handle)
 {
     for (int i = 0; i < count; i++) {
         int n;
-        void *fn = loaded_provider(real, i, &n);
+        void *fn = loaded_provider(real, i, &n, handle);
 
         if (fn && width_of(real, fn) == GB_INT32)
             return fn;
+        let_go(*handle);
     }
-    return loaded_provider(real, 0, &count);
+    return loaded_provider(real, 0, &count, handle);
 }
 
 static struct answer resolve(struct gb_real *real, const void *caller)
 {
     struct answer a = {.width = real->width};
+    void *handle = NULL;
     int count;
 
     if ((a.fn = from_user(real))) {
@@ -480,23 +515,28 @@ static struct answer resolve(struct gb_real *real, const void *caller)
     } else if ((a.fn = checked(RTLD_NEXT, real)) &&
                (!real->plain || in_global_scope(real))) {
         a.fixed = true;
-    } else if ((a.fn = loaded_provider(real, 0, &count))) {
+    } else if ((a.fn = loaded_provider(real, 0, &count, &handle))) {
         a.fixed = !real->plain;
         a.several = real->plain && count > 1;
         if (a.several) {
             void *fn = of_caller(real, caller);
 
-            a.fn = fn ? fn : first_narrow(real, count);
+            if (!fn) {
+                let_go(handle);
+                fn = first_narrow(real, count, &handle);
+            }
+            a.fn = fn;
         }
-    } else if (!real->loaded_only && (a.fn = from_fallback(real))) {
-        a.fixed = !real->plain;
     }
+    if (!a.fn && !real->loaded_only && (a.fn = from_fallback(real)))
+        a.fixed = !real->plain;
     if (a.fn) {
         hold(a.fn);
         a.conj = conj_of(a.fn);
         if (real->plain)
             a.width = width_of(real, a.fn);
     }
+    let_go(handle);
     dlerror();
     return a;
 }

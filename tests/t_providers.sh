@@ -55,6 +55,15 @@ $(cat "$tap_dir/out")"
 with="LD_PRELOAD=$fixtures/locks.so:$preload"
 host 'no question inside dl_iterate_phdr' plugins "$narrow" "$wide"
 host 'nor when a name may be foreign' foreign "$fixtures/foreign.so"
+# And one that comes or goes just when it was found: rests of growing length meet them all.
+# As wide as the first, so that each is asked for its width, and none kept.
+for i in {01..40}; do
+    cp "$fixtures/slow.so" "$tap_dir/slow$i.so"
+done
+with="LD_PRELOAD=$fixtures/pauses.so:$preload"
+host 'a BLAS that is not yet open, or no more, is no provider' passing "$wide" \
+    "$tap_dir"/slow??.so
+host 'unless its own constructor asks' passing "$wide" "$fixtures/early.so"
 with=
 host 'B73 a DEEPBIND plug-in is not broken' deep "$narrow"
 
