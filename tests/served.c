@@ -134,8 +134,11 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg)
     struct objects *o = arg;
 
     (void)size;
-    if (info->dlpi_name[0] && o->count < OBJECTS)
-        o->name[o->count++] = strdup(info->dlpi_name);
+    if (!info->dlpi_name[0])
+        return 0;
+    if (o->count < OBJECTS)
+        o->name[o->count] = strdup(info->dlpi_name);
+    o->count++;
     return 0;
 }
 
@@ -171,6 +174,8 @@ static void *defined_by_any(const char *name)
     struct objects o = {.count = 0};
 
     dl_iterate_phdr(collect, &o);
+    if (o.count > OBJECTS)
+        bail("more than %d objects are loaded", OBJECTS);
     for (int i = 0; i < o.count; i++) {
         if (!fn)
             fn = defined_by(o.name[i], name);
@@ -211,12 +216,15 @@ bool verify_takes_conj(const struct verify_flavour *f)
     static const char *const marks[] = {"openblas_get_config", "openblas_get_config64_",
                                         "scipy_openblas_get_config",
                                         "scipy_openblas_get_config64_"};
-    static signed char known[64]; /* 1: yes, -1: no */
-    signed char *answer = &known[f - verify_flavours];
+    static signed char *known; /* 1: yes, -1: no */
+    signed char *answer;
     struct verify_flavour direct;
     const struct link_map *map;
     void *handle;
 
+    if (!known && !(known = calloc((size_t)verify_flavour_count, sizeof *known)))
+        bail("no memory");
+    answer = &known[f - verify_flavours];
     if (*answer)
         return *answer > 0;
     touch(f);
