@@ -209,7 +209,7 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
     if (b->o->kernel) {
         row = gb_kernel_find(b->o->kernel);
         if (!row)
-            bench_die("--kernel %s: no such row; gemmblas info lists them",
+            bench_die("--kernel %s: no such row; gemmblas info --kernels lists them",
                       b->o->kernel);
         if (!gb_plan_score(&p, &b->dev->info, row, &d->choice))
             return "the kernel does not serve this type on this device";

@@ -95,24 +95,76 @@ static void print_link(struct gb_device *dev)
     dev->ops->stream_destroy(dev, s);
 }
 
-static void print_kernels(const struct gb_device_info *info)
+/* Why the row cannot be used, NULL when it can. */
+static const char *lack(const struct gb_kernel *k, const struct gb_device_info *info)
+{
+    bool meant = info->vendor == GB_NVIDIA && info->arch >= k->arch_min &&
+                 info->arch <= k->arch_max;
+
+    if (meant && k->smem > info->smem_per_block)
+        return "more shared memory than there is";
+    /* rows for one architecture alone do not run without their image either */
+    if (meant && !gb_image_find(k->family, info))
+        return "no device code for it was built in";
+    return gb_kernel_runs(k, info) ? NULL : "not for this architecture";
+}
+
+static void print_rows(const struct gb_device_info *info)
 {
     for (int i = 0; i < gb_kernel_count; i++) {
-        const struct gb_kernel *k = &gb_kernels[i];
-        const char *reason = "usable";
-        bool meant = info->vendor == GB_NVIDIA && info->arch >= k->arch_min &&
-                     info->arch <= k->arch_max;
+        const char *why = lack(&gb_kernels[i], info);
 
-        /* rows for one architecture alone do not run without their image either */
-        if (meant && !gb_image_find(k->family, info))
-            reason = "no device code for it was built in";
-        else if (!gb_kernel_runs(k, info))
-            reason = "not for this architecture";
-        printf("  kernel        %-34s %s\n", k->name, reason);
+        printf("  kernel        %-34s %s\n", gb_kernels[i].name, why ? why : "usable");
     }
 }
 
-static void print_device(const struct gb_device_ref *ref)
+/* The family that begins with row `first`. */
+static void print_family(const struct gb_kernel *first,
+                         const struct gb_device_info *info)
+{
+    const char *why = NULL;
+    int tiles = 0, usable = 0;
+    char types[32], count[32];
+
+    for (int i = 0; i < gb_kernel_count; i++) {
+        const struct gb_kernel *k = &gb_kernels[i];
+        const char *lacking;
+
+        if (strcmp(k->family, first->family) != 0)
+            continue;
+        lacking = lack(k, info);
+        tiles++;
+        if (lacking)
+            why = lacking;
+        else
+            usable++;
+    }
+    snprintf(types, sizeof types, "%s%s%s", gb_type_name(first->type),
+             first->type == first->type_c ? "" : " to ",
+             first->type == first->type_c ? "" : gb_type_name(first->type_c));
+    snprintf(count, sizeof count, "%d tile%s", tiles, tiles == 1 ? "" : "s");
+    printf("  kernel        %-20s %-12s %-9s ", first->family, types, count);
+    if (usable == tiles)
+        puts("usable");
+    else if (usable == 0)
+        puts(why);
+    else
+        printf("%d usable, others: %s\n", usable, why);
+}
+
+static void print_families(const struct gb_device_info *info)
+{
+    for (int i = 0; i < gb_kernel_count; i++) {
+        int first = 0;
+
+        while (strcmp(gb_kernels[first].family, gb_kernels[i].family) != 0)
+            first++;
+        if (first == i)
+            print_family(&gb_kernels[i], info);
+    }
+}
+
+static void print_device(const struct gb_device_ref *ref, bool every_kernel)
 {
     struct gb_device *dev;
     struct gb_guest guest;
@@ -138,7 +190,10 @@ static void print_device(const struct gb_device_ref *ref)
         print_link(dev);
         ref->ops->leave(dev, &guest);
     }
-    print_kernels(&dev->info);
+    if (every_kernel)
+        print_rows(&dev->info);
+    else
+        print_families(&dev->info);
     ref->ops->close(dev);
 }
 
@@ -172,19 +227,22 @@ static void print_knob(const char *env, const char *value, enum gb_knob_source s
 int cmd_info(int argc, char **argv)
 {
     struct gb_device_ref refs[DEVICES];
+    bool every_kernel;
     int n;
 
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         puts(
-            "usage: gemmblas info\n\n"
+            "usage: gemmblas info [--kernels]\n\n"
             "Prints the devices that a program started now would use, their link and "
             "kernels,\n"
-            "the BLAS that serves the rest, and every knob with its value and source.");
+            "the BLAS that serves the rest, and every knob with its value and source.\n"
+            "A line is for a family of kernels; --kernels prints each kernel.");
         return CMD_OK;
     }
-    if (argc > 1)
+    every_kernel = argc > 1 && strcmp(argv[1], "--kernels") == 0;
+    if (argc > (every_kernel ? 2 : 1))
         return cmd_refuse("info takes no argument \"%s\"; try `gemmblas info --help`",
-                          argv[1]);
+                          argv[every_kernel ? 2 : 1]);
     n = gb_device_list(gb_knobs()->device, refs, DEVICES);
     if (n == 0)
         printf("device none: no driver or no device (GEMMBLAS_DEVICE=%s); calls stay "
@@ -192,7 +250,7 @@ int cmd_info(int argc, char **argv)
                "CPU\n",
                gb_knobs()->device);
     for (int i = 0; i < n; i++)
-        print_device(&refs[i]);
+        print_device(&refs[i], every_kernel);
     print_real();
     gb_knobs_each(print_knob, NULL);
     return CMD_OK;
