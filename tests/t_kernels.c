@@ -100,10 +100,11 @@ static struct value times(struct value x, struct value y)
 
 /* ---- operands ---- */
 
-/* A column-major matrix, `slices` of them `batch` elements apart, on host and device. */
+/* A column-major matrix, `slices` of them `batch` elements apart, on host and device; `skip`
+ * elements lie before the first. */
 struct operand {
     enum gb_type type;
-    int64_t rows, cols, ld, batch, slices;
+    int64_t rows, cols, ld, batch, slices, skip;
     size_t bytes;
     unsigned char *host;
     gb_devptr at;
@@ -136,14 +137,18 @@ static void pinned_drop(void)
 
 static struct operand operand_new(enum role role, enum gb_type t, int64_t rows,
                                   int64_t cols, int64_t ld, int64_t slices,
-                                  bool broadcast)
+                                  int64_t skip, bool broadcast)
 {
-    struct operand o = {
-        .type = t, .rows = rows, .cols = cols, .ld = ld, .slices = slices};
+    struct operand o = {.type = t,
+                        .rows = rows,
+                        .cols = cols,
+                        .ld = ld,
+                        .slices = slices,
+                        .skip = skip};
     int64_t whole = gb_max(ld * (cols - 1) + rows, 1);
 
     o.batch = broadcast ? 0 : gb_round_up(whole, ld) + 3 * ld;
-    o.bytes = (size_t)(o.batch * (slices - 1) + whole) * gb_type_size(t);
+    o.bytes = (size_t)(skip + o.batch * (slices - 1) + whole) * gb_type_size(t);
     must(ops->mem_alloc(dev, o.bytes, &o.at), "mem_alloc");
     o.host = pinned_get(role, o.bytes);
     memset(o.host, 0xff, o.bytes); /* every gap is NaN */
@@ -163,7 +168,12 @@ static void operand_down(const struct operand *o)
 
 static int64_t place(const struct operand *o, int64_t z, int64_t i, int64_t j)
 {
-    return z * o->batch + i + j * o->ld;
+    return o->skip + z * o->batch + i + j * o->ld;
+}
+
+static uint64_t address(const struct operand *o, int64_t index)
+{
+    return o->at + (uint64_t)(o->skip + index) * gb_type_size(o->type);
 }
 
 static double small(void)
@@ -195,7 +205,10 @@ struct product {
     char ta, tb; /* n or t: which way the unit stride runs */
     bool conj_a, conj_b, broadcast;
     int64_t m, n, kk;
-    int64_t gap[3]; /* ld beyond the least, of A, B and C */
+    int64_t gap[3];  /* ld beyond the least, of A, B and C */
+    int64_t skip[3]; /* elements before the first, of A, B and C */
+    int64_t
+        grain; /* elements that leading dimensions and batch strides are multiples of */
     struct value alpha, beta;
     int64_t split_len; /* 0: one split */
     int64_t cut;       /* k per launch, 0: all */
@@ -203,6 +216,12 @@ struct product {
     uint32_t uplo, grid; /* grid 0: what suits the row */
     int64_t row0, col0;
 };
+
+/* What the row asks of A and B. */
+static int64_t grain(const struct gb_kernel *k)
+{
+    return gb_max(1, k->align / (int64_t)gb_type_size(k->type));
+}
 
 static struct product plain(const struct gb_kernel *k, char ta, char tb)
 {
@@ -212,31 +231,28 @@ static struct product plain(const struct gb_kernel *k, char ta, char tb)
                             .m = 1,
                             .n = 1,
                             .kk = 1,
+                            .grain = grain(k),
                             .alpha = {1, 0},
                             .batch = 1,
                             .group = 8};
 }
 
-/* Elements of A and B that leading dimensions and batch strides are multiples of. */
-static int64_t grain(const struct gb_kernel *k)
-{
-    return gb_max(1, k->align / (int64_t)gb_type_size(k->type));
-}
-
 /* Where launches may cut k: anywhere, or between buffers. */
 static int64_t cut_at(const struct gb_kernel *k, int64_t cut)
 {
-    return k->flags & GB_K_TMA ? gb_round_up(cut, k->tile_k) : cut;
+    return k->flags & GB_K_TENSOR ? gb_round_up(cut, k->tile_k) : cut;
 }
 
 static void describe(const struct product *p, char *buf, size_t len)
 {
     snprintf(
         buf, len,
-        "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld conj %d%d alpha %g,%g beta "
+        "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld skips %lld,%lld,%lld conj "
+        "%d%d alpha %g,%g beta "
         "%g,%g split %lld cut %lld batch %d%s group %d uplo %u at %lld,%lld grid %u",
         p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
-        (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2], p->conj_a,
+        (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2],
+        (long long)p->skip[0], (long long)p->skip[1], (long long)p->skip[2], p->conj_a,
         p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
         (long long)p->split_len, (long long)p->cut, p->batch,
         p->broadcast ? " broadcast" : "", p->group, p->uplo, (long long)p->row0,
@@ -278,7 +294,7 @@ static void compute(const struct product *p, const struct operand *a,
                     const struct operand *b, const struct operand *c)
 {
     const struct gb_kernel *k = p->k;
-    size_t size = gb_type_size(k->type), partial_bytes;
+    size_t partial_bytes;
     int64_t split_len =
         p->split_len ? cut_at(k, p->split_len) : gb_max(cut_at(k, p->kk), 1);
     int64_t splits = gb_max(gb_ceil_div(p->kk, split_len), 1);
@@ -286,7 +302,7 @@ static void compute(const struct product *p, const struct operand *a,
     bool beta_zero = p->beta.re == 0 && p->beta.im == 0;
     bool partial = splits > 1 || cut < p->kk;
     struct gb_gemm_args g = {
-        .c = c->at,
+        .c = address(c, 0),
         .m = p->m,
         .n = p->n,
         .k = p->kk,
@@ -319,8 +335,8 @@ static void compute(const struct product *p, const struct operand *a,
     for (int64_t at = 0; at < p->kk || at == 0; at += cut) {
         g.k_begin = at;
         g.k_end = gb_min(at + cut, p->kk);
-        g.a = a->at + (uint64_t)(at * g.a_k) * size;
-        g.b = b->at + (uint64_t)(at * g.b_k) * size;
+        g.a = address(a, at * g.a_k);
+        g.b = address(b, at * g.b_k);
         g.split0 = (int32_t)gb_split_first(at, split_len);
         g.split_count = (int32_t)gb_split_touched(at, g.k_end, split_len);
         if (splits == 1 && g.k_end == p->kk)
@@ -353,13 +369,13 @@ static struct operands operands_new(const struct product *p, double (*next)(void
     struct operands o;
 
     o.a = operand_new(ROLE_A, p->k->type, am, ak,
-                      gb_round_up(gb_max(am, 1) + p->gap[0], grain(p->k)), p->batch,
-                      p->broadcast);
+                      gb_round_up(gb_max(am, 1) + p->gap[0], p->grain), p->batch,
+                      p->skip[0], p->broadcast);
     o.b = operand_new(ROLE_B, p->k->type, bk, bc,
-                      gb_round_up(gb_max(bk, 1) + p->gap[1], grain(p->k)), p->batch,
-                      false);
+                      gb_round_up(gb_max(bk, 1) + p->gap[1], p->grain), p->batch,
+                      p->skip[1], false);
     o.c = operand_new(ROLE_C, p->k->type_c, p->m, p->n, p->m + p->gap[2], p->batch,
-                      false);
+                      p->skip[2], false);
     operand_fill(&o.a, next);
     operand_fill(&o.b, next);
     /* with beta 0 all of C is NaN, its gaps always */
@@ -547,7 +563,7 @@ static void check_edges(const struct gb_kernel *k, char ta, char tb)
                  * the many tiles of one kernel each pair of m and n, and k by turns */
                 if (!hardware && (i + j + l) % 3 != 0)
                     continue;
-                if ((k->flags & GB_K_TMA) && l != (i * nn + j) % nk)
+                if ((k->flags & GB_K_TENSOR) && l != (i * nn + j) % nk)
                     continue;
                 p.m = ms[i];
                 p.n = ns[j];
@@ -556,6 +572,12 @@ static void check_edges(const struct gb_kernel *k, char ta, char tb)
                 for (int x = 0; x < 3; x++)
                     p.gap[x] =
                         turn >> x & 1 ? 1 + turn % 5 : (16 - (x == 2 ? p.m : 0) % 16);
+                /* and addresses, where the row takes any */
+                if (grain(k) == 1) {
+                    p.skip[0] = turn % 9;
+                    p.skip[1] = turn % 8;
+                }
+                p.skip[2] = turn % 5 == 4 ? turn % 3 : 0;
                 p.conj_a = is_complex(k) && turn % 3 == 1;
                 p.conj_b = is_complex(k) && turn / 3 % 2;
                 p.alpha = alphas[turn % (is_complex(k) ? 3 : 2)];
@@ -677,6 +699,7 @@ static void check_bits(const struct gb_kernel *k, char ta, char tb)
         q.grid = 3;
         check_same(&p, &q);
         q.k = sibling(k);
+        p.grain = q.grain = gb_max(grain(k), grain(q.k));
         if (x == 0 && q.k != k)
             check_same(&p, &q);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fibers: the threads of one block, each on its own stack, all on one OS thread. A fiber runs
  * until it meets the block's barrier or ends; when every fiber has, the next round begins.
+ * Between two barriers the threads of a warp may meet by themselves any number of times.
  * So a kernel's own source runs on any machine, and what its threads must not assume about
  * each other's progress is varied by a seed. */
 #include "fiber.h"
@@ -58,7 +59,7 @@ constexpr size_t GUARD = 0; /* the sanitizer's own zones see more */
 constexpr size_t GUARD = 64; /* bytes after an area of shared memory */
 #endif
 
-enum State { READY, WAITING, DONE, REFUSED, NO_MEMORY };
+enum State { READY, WAITING, MEETING, DONE, REFUSED, NO_MEMORY };
 
 /* Where execution may be switched to and from. */
 struct Context {
@@ -92,16 +93,20 @@ struct Copy {
     void *to;
     const void *from;
     uint32_t bytes, valid;
+    uint32_t group;
 };
 
 struct Fiber {
     Context context;
     Crew *crew;
     uint32_t thread;
-    int line; /* of the barrier it waits at */
+    int line; /* of the barrier, or the warp's meeting, that it waits at */
     State state;
-    Copy *copies; /* under way */
+    void *mine; /* what it brought to the meeting */
+    void (*all)(void *const *lanes);
+    Copy *copies; /* under way, in the order of their groups */
     uint32_t copy_count, copy_room;
+    uint32_t groups; /* committed */
 };
 
 /* One run's fibers. Stacks are kept between blocks and between runs: each fiber is an endless
@@ -199,7 +204,7 @@ FIBER_UNSEEN void switch_to(Context *from, Context *to)
 #endif
     for (;;) {
         crew->body(crew->args);
-        self->copy_count = 0;
+        self->copy_count = self->groups = 0;
         self->state = DONE;
         switch_to(&self->context, &crew->main);
     }
@@ -413,7 +418,40 @@ void shuffle(uint16_t *order, uint32_t count, uint32_t *seed)
 
 /* ---- one block ---- */
 
-/* Every fiber once, warps shuffled, lanes of a warp forwards, backwards or rotated. */
+/* The lanes of a warp once, forwards, backwards or rotated. */
+void run_lanes(Crew *crew, uint32_t first, uint32_t lanes, uint32_t *seed)
+{
+    const uint32_t turn = draw(seed) % lanes;
+    const bool back = draw(seed) & 1;
+
+    for (uint32_t l = 0; l < lanes; l++) {
+        const uint32_t lane = l + turn < lanes ? l + turn : l + turn - lanes;
+
+        crew->current = &crew->fibers[first + (back ? lanes - 1 - lane : lane)];
+        crew->current->state = READY;
+        switch_to(&crew->main, &crew->current->context);
+    }
+}
+
+/* If all lanes of a whole warp have come to one meeting, hold it. */
+bool meet(Crew *crew, uint32_t first, uint32_t lanes)
+{
+    const Fiber *f = &crew->fibers[first];
+    void *given[WARP];
+
+    if (f->state != MEETING || lanes != WARP)
+        return false;
+    for (uint32_t l = 0; l < WARP; l++) {
+        if (f[l].state != MEETING || f[l].line != f->line || f[l].all != f->all)
+            return false;
+        given[l] = f[l].mine;
+    }
+    if (f->all)
+        f->all(given);
+    return true;
+}
+
+/* Every fiber until it meets the block's barrier or ends, warps shuffled. */
 void run_round(Crew *crew, uint32_t *seed)
 {
     uint16_t order[MAX_BLOCK / WARP];
@@ -424,16 +462,10 @@ void run_round(Crew *crew, uint32_t *seed)
         const uint32_t first = order[w] * WARP;
         const uint32_t lanes =
             crew->threads - first < WARP ? crew->threads - first : WARP;
-        const uint32_t turn = draw(seed) % lanes;
-        const bool back = draw(seed) & 1;
 
-        for (uint32_t l = 0; l < lanes; l++) {
-            const uint32_t lane = (l + turn) % lanes;
-
-            crew->current = &crew->fibers[first + (back ? lanes - 1 - lane : lane)];
-            crew->current->state = READY;
-            switch_to(&crew->main, &crew->current->context);
-        }
+        do {
+            run_lanes(crew, first, lanes, seed);
+        } while (meet(crew, first, lanes));
     }
 }
 
@@ -474,6 +506,11 @@ int run_block(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
                 return wrong(m,
                              "block %u: too much shared memory, or two objects of it",
                              crew->block);
+            if (f->state == MEETING)
+                return wrong(m,
+                             "block %u: not all of its warp come to thread %u at line "
+                             "%d",
+                             crew->block, f->thread, f->line);
             if (f->state == DONE)
                 done = f;
             else if (waiting && waiting->line != f->line)
@@ -527,6 +564,17 @@ void gb_fiber_sync(int line)
     switch_to(&self->context, &self->crew->main);
 }
 
+void gb_fiber_warp(int line, void *mine, void (*all)(void *const *lanes))
+{
+    Fiber *self = now->current;
+
+    self->line = line;
+    self->mine = mine;
+    self->all = all;
+    self->state = MEETING;
+    switch_to(&self->context, &self->crew->main);
+}
+
 /* The kernel's one static object; the first thread that comes sets its size. */
 void *gb_fiber_shared(size_t bytes)
 {
@@ -560,17 +608,15 @@ void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid)
         self->copy_room = room;
     }
     memset(to, 0xff, bytes);
-    self->copies[self->copy_count++] = {to, from, bytes, valid};
+    self->copies[self->copy_count++] = {to, from, bytes, valid, self->groups};
 }
 
-/* The last one first: the device promises no order. Whole copies, which are nearly all, have
- * a length that the compiler knows: a move each. */
-void gb_fiber_copy_wait(void)
+/* Performs the first `count` copies, the last one first: the device promises no order. Whole
+ * copies, which are nearly all, have a length that the compiler knows: a move each. */
+static void arrive(Fiber *self, uint32_t count)
 {
-    Fiber *self = now->current;
-
-    while (self->copy_count > 0) {
-        const Copy &c = self->copies[--self->copy_count];
+    for (uint32_t i = count; i-- > 0;) {
+        const Copy &c = self->copies[i];
 
         if (c.valid == 16 && c.bytes == 16) {
             memcpy(c.to, c.from, 16);
@@ -583,6 +629,31 @@ void gb_fiber_copy_wait(void)
             memset(static_cast<char *>(c.to) + c.valid, 0, c.bytes - c.valid);
         }
     }
+    self->copy_count -= count;
+    if (self->copy_count > 0)
+        memmove(self->copies, self->copies + count,
+                self->copy_count * sizeof *self->copies);
+}
+
+void gb_fiber_copy_wait(void)
+{
+    arrive(now->current, now->current->copy_count);
+}
+
+void gb_fiber_copy_commit(void)
+{
+    now->current->groups++;
+}
+
+void gb_fiber_copy_wait_groups(uint32_t pending)
+{
+    Fiber *self = now->current;
+    uint32_t count = 0;
+
+    while (count < self->copy_count &&
+           self->copies[count].group + pending < self->groups)
+        count++;
+    arrive(self, count);
 }
 
 /* ---- running ---- */

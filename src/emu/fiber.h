@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Running a GPU kernel's own source on the host: one fiber per thread of a block; barriers
- * (and, in later families, matrix operations) are rendezvous points. */
+/* Running a GPU kernel's own source on the host: one fiber per thread of a block; barriers and
+ * a warp's matrix operations are rendezvous points. */
 #ifndef GB_FIBER_H
 #define GB_FIBER_H
 
@@ -43,11 +43,18 @@ uint32_t gb_fiber_grid(void);
 void gb_fiber_sync(int line);
 void *gb_fiber_shared(size_t bytes);
 void *gb_fiber_shared_dynamic(void);
+/* The rendezvous of a warp: all of its 32 threads must come to the same line. When they have,
+ * `all` (or NULL: a barrier) is called once with what each gave, and may write to it. */
+void gb_fiber_warp(int line, void *mine, void (*all)(void *const *lanes));
 /* An asynchronous copy of `valid` bytes, zeros up to `bytes` (4, 8 or 16): the destination is
  * NaN until this thread's next wait, which reads the source and then writes it. A copy that
  * no wait follows never happens. */
 void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid);
 void gb_fiber_copy_wait(void);
+/* What was asked for since the last commit is a group; the other waits for all groups but the
+ * latest `pending`, and for nothing that is in no group. */
+void gb_fiber_copy_commit(void);
+void gb_fiber_copy_wait_groups(uint32_t pending);
 
 #ifdef __cplusplus
 }

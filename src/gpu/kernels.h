@@ -20,10 +20,10 @@ enum gb_kernel_flags {
     GB_K_UPLO = 1u << 2,   /* mask of a triangle of C */
     GB_K_SPLITK = 1u << 3, /* partial sums to a workspace, see gemm_args.h */
     GB_K_BATCH = 1u << 4,  /* batch strides */
-    GB_K_TENSOR = 1u << 5, /* multiplies on the tensor cores */
-    /* Moves tiles by TMA: takes struct gb_tma_args, A and B as launch.h says, and cuts k
-     * between launches at multiples of tile_k only. */
-    GB_K_TMA = 1u << 6,
+    /* Multiplies on the tensor cores, and cuts k between launches at multiples of tile_k
+     * only. */
+    GB_K_TENSOR = 1u << 5,
+    GB_K_TMA = 1u << 6, /* moves tiles by TMA: takes struct gb_tma_args, see launch.h */
     GB_K_PAIRS = 1u << 7 /* blocks come in clusters of two, neighbours along n */
 };
 

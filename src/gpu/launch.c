@@ -24,15 +24,12 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
-    if (!aligned(g->a, k->align) || !aligned(g->b, k->align))
+    if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,
+                 k->align))
         return false;
-    if (!(k->flags & GB_K_TMA))
-        return true;
-    return aligned((uint64_t)ld_a * size, k->align) &&
-           aligned((uint64_t)ld_b * size, k->align) &&
-           aligned((uint64_t)g->a_batch * size, k->align) &&
-           aligned((uint64_t)g->b_batch * size, k->align) && g->m <= GB_TMA_MOST &&
-           g->n <= GB_TMA_MOST && g->k_end - g->k_begin <= GB_TMA_MOST;
+    return !(k->flags & GB_K_TMA) ||
+           (g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST &&
+            g->k_end - g->k_begin <= GB_TMA_MOST);
 }
 
 /* rows x cols elements with leading dimension ld, `batch` times. */
@@ -114,6 +111,7 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
                               struct gb_function *f, const struct gb_kernel *k, char a,
                               char b, const struct gb_gemm_args *g, uint32_t most)
 {
+    struct gb_tile_map32 small;
     struct gb_tile_map map;
     int64_t units;
 
@@ -125,6 +123,8 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
     units = gb_tile_map_units(&map);
     if (units == 0)
         return GB_SUCCESS; /* no tile touches the triangle */
+    if ((k->flags & GB_K_TENSOR) && !gb_tile_map32_init(&small, &map))
+        return GB_E_UNSUPPORTED; /* these rows count their units in 32 bits */
     return dev->ops->launch(dev, s, f, (uint32_t)gb_min(units, most ? most : MAX_GRID),
                             k->threads, k->smem, g, sizeof *g);
 }

@@ -11,8 +11,8 @@
  * (split s covers [s*split_len, min((s+1)*split_len, k))), each summed in ascending l by one
  * chain per element, so that the bits depend on the problem alone: a chain of fused
  * multiply-adds, or, by tensor cores, of blocks of l that begin at multiples of 16. A launch may
- * cover any range of k that is not empty, or is all of an empty k (of rows with GB_K_TMA: between
- * multiples of tile_k, or to the end), because the chain can be carried between launches in
+ * cover any range of k that is not empty, or is all of an empty k (of rows with GB_K_TENSOR:
+ * between multiples of tile_k, or to the end), because the chain can be carried between launches in
  * `partial`: splits x m x n elements of the accumulator's type, column-major, leading dimension
  * m, split s at partial + s*m*n (per batch: + z*splits*m*n).
  *   - A split whose range begins inside [k_begin, k_end) starts its chain at 0; one that

@@ -11,6 +11,8 @@
  *   gb_sync()                                  the block's barrier
  *   gb_copy_async<bytes>(to, from, valid)      global to shared, zero past `valid` bytes;
  *   gb_copy_wait()                             in place for this thread after this
+ *   gb_copy_commit() gb_copy_wait_groups<n>()  or by groups: all but the latest n
+ *   gb_sync_warp()                             a warp's barrier
  *   Vec<T, N>, gb_load, gb_store               aligned vectors
  *   gb_f16, gb_bf16, gb_to_f32, gb_from_f32    16-bit storage; rounds to nearest even */
 #ifndef GB_SEAM_H
@@ -98,6 +100,22 @@ GB_INLINE void gb_copy_wait()
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+GB_INLINE void gb_copy_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int PENDING>
+GB_INLINE void gb_copy_wait_groups()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+GB_INLINE void gb_sync_warp()
+{
+    __syncwarp();
+}
+
 #elif GB_SEAM_AMDGCN
 
 #define GB_DEVICE __attribute__((device))
@@ -177,6 +195,7 @@ GB_INLINE int64_t gb_grid()
 
 /* the line tells barriers apart: all threads of a block must meet at the same one */
 #define gb_sync() gb_fiber_sync(__LINE__)
+#define gb_sync_warp() gb_fiber_warp(__LINE__, nullptr, nullptr)
 
 #endif
 
@@ -232,6 +251,17 @@ GB_INLINE void gb_copy_async(void *to, const void *from, int valid)
 GB_INLINE void gb_copy_wait()
 {
     gb_fiber_copy_wait();
+}
+
+GB_INLINE void gb_copy_commit()
+{
+    gb_fiber_copy_commit();
+}
+
+template <int PENDING>
+GB_INLINE void gb_copy_wait_groups()
+{
+    gb_fiber_copy_wait_groups(PENDING);
 }
 #endif
 

@@ -9,6 +9,8 @@
 #ifndef GB_SWIZZLE_H
 #define GB_SWIZZLE_H
 
+#include <stdbool.h>
+
 #include "hostdev.h"
 
 enum { GB_LANES = 32, GB_LANES_M = 8, GB_LANES_N = 4 };
@@ -73,6 +75,35 @@ GB_HD int gb_frag_col(int thread, int c, int warps_m, int per_thread, int v)
     int lane = (thread & 1) | (thread >> 3 & 2);
 
     return (warp * per_thread + c / v * v) * GB_LANES_N + lane * v + c % v;
+}
+
+/* ---- gemm_mma ---- */
+
+/* A buffer of 16-bit elements: rows of 16-byte chunks, along the operand's unit stride. Chunk
+ * `chunk` of `row` lies in this place of its row, so that the same chunk of 8 successive rows
+ * falls into 8 different groups of banks. Of the row only its place among 8 counts. */
+GB_HD int gb_mma_chunk(int row, int chunk, int chunks)
+{
+    return chunks < 8 ? chunk ^ (row / (8 / chunks) & (chunks - 1)) : chunk ^ (row & 7);
+}
+
+/* Which row of 16, and which of two chunks, a lane names to ldmatrix, which returns four
+ * matrices of 8x8, one for each 8 lanes. Down: those of the second half of the rows come
+ * second; else those of the second chunk. */
+GB_HD struct gb_place gb_mma_lane(int lane, bool down)
+{
+    struct gb_place p;
+
+    p.row = down ? lane & 15 : (lane & 7) | (lane >> 1 & 8);
+    p.k = down ? lane >> 4 : lane >> 3 & 1;
+    return p;
+}
+
+/* Where a warp's sum (n, m) lies on its way to or from C, in floats: rows of `width` of m, in
+ * which neither the pairs of mma nor successive m meet a bank twice. */
+GB_HD int gb_mma_patch(int n, int m, int width)
+{
+    return n * width + (m / 4 ^ (n & 3) << 1) * 4 + m % 4;
 }
 
 #endif

@@ -251,6 +251,29 @@ GB_HD bool gb_tile_map32_init(struct gb_tile_map32 *s, const struct gb_tile_map 
     return true;
 }
 
+/* Straight from the arguments: with sides of a tile that a kernel knows there is no division. */
+GB_HD bool gb_tile_map32_whole(struct gb_tile_map32 *s, const struct gb_gemm_args *g,
+                               int64_t tile_m, int64_t tile_n)
+{
+    int64_t tiles_m = gb_tile_ceil_div(g->m, tile_m);
+    int64_t tiles_n = gb_tile_ceil_div(g->n, tile_n);
+    int64_t units;
+
+    if ((g->flags & (GB_G_UPPER | GB_G_LOWER)) || tiles_m > INT32_MAX ||
+        tiles_n > INT32_MAX || tiles_m * tiles_n > INT32_MAX)
+        return false;
+    units = tiles_m * tiles_n * g->split_count;
+    if (units > INT32_MAX || units * g->batch > INT32_MAX)
+        return false;
+    s->units = (uint32_t)(units * g->batch);
+    s->tiles = (uint32_t)(tiles_m * tiles_n);
+    s->tiles_m = (uint32_t)tiles_m;
+    s->splits = (uint32_t)g->split_count;
+    s->group = (uint32_t)gb_tile_clamp(g->group_m, 1, tiles_m > 0 ? tiles_m : 1);
+    s->group_tiles = s->group * (uint32_t)tiles_n;
+    return true;
+}
+
 GB_HD void gb_tile_map32_at(const struct gb_tile_map32 *s, uint32_t unit,
                             struct gb_tile *tile)
 {

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_mma: bf16 with C of fp32. */
+#include "gemm_mma.h"
+
+#define MMA(name, tile_m, tile_n, tile_k, stages, warps_m, warps_n, align, blocks,     \
+            efficiency)                                                                \
+    GB_MMA_ROW(gemm_mma_bf16_f32_##name, blocks, gb_bf16, float, tile_m, tile_n,       \
+               tile_k, stages, warps_m, warps_n, align)
+#include "mma.def"
+#undef MMA
+
+GB_SIMT_REDUCE(gb_reduce_f32_f32, float, float)
