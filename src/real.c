@@ -289,6 +289,7 @@ struct scan {
  * may ask it anything. */
 static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
+    size_t len = strlen(info->dlpi_name) + 1;
     struct scan *s = arg;
 
     (void)size;
@@ -298,9 +299,9 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *arg)
         const Elf64_Dyn *ld = (const Elf64_Dyn *)(info->dlpi_addr + ph->p_vaddr);
 
         if (ph->p_type == PT_DYNAMIC && provides(info->dlpi_addr, ld, s->real) &&
-            s->found++ == s->wanted && strlen(info->dlpi_name) < PATH_MAX) {
+            s->found++ == s->wanted && len <= PATH_MAX) {
             s->dynamic = ld;
-            strcpy(s->name, info->dlpi_name);
+            memcpy(s->name, info->dlpi_name, len);
         }
     }
     return 0;
