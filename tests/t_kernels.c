@@ -798,10 +798,18 @@ static void check_denormals(const struct gb_kernel *k)
 
 static void check_row(const struct gb_kernel *k)
 {
+    /* tiles of the tensor cores are large, and the same text for four pairs of types: on the
+     * emulated device each pair has another layout of a tile */
+    const bool all = hardware || !(k->flags & GB_K_TENSOR);
+    const long turn =
+        (k - sibling(k)) + 2 * (k->type == GB_BF16) + (k->type_c == GB_F32);
+
     failures = tried = 0;
     for (int layout = 0; layout < 4; layout++) {
         char ta = layout & 2 ? 't' : 'n', tb = layout & 1 ? 't' : 'n';
 
+        if (!all && layout != turn % 4)
+            continue;
         check_edges(k, ta, tb);
         check_vectors(k, ta, tb);
         if (is_complex(k))

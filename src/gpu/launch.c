@@ -27,9 +27,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,
                  k->align))
         return false;
-    return !(k->flags & GB_K_TMA) ||
-           (g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST &&
-            g->k_end - g->k_begin <= GB_TMA_MOST);
+    return !(k->flags & GB_K_TMA) || (g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST &&
+                                      g->k_end - g->k_begin <= GB_TMA_MOST);
 }
 
 /* rows x cols elements with leading dimension ld, `batch` times. */

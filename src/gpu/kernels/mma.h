@@ -182,30 +182,42 @@ static void gb_host_gather(const uint32_t *const *x, double (&at)[16][16 * COUNT
 template <class In, int XS, int YS>
 static void gb_host_products(void *const *lanes)
 {
-    typedef double Eight __attribute__((vector_size(64)));
+    typedef double Four __attribute__((vector_size(32)));
     static thread_local double x[16][16 * XS], y[16][16 * YS];
     const uint32_t *from_x[GB_LANES], *from_y[GB_LANES];
+    float *sums[GB_LANES];
 
     for (int l = 0; l < GB_LANES; l++) {
         from_x[l] = static_cast<HostProduct *>(lanes[l])->x;
         from_y[l] = static_cast<HostProduct *>(lanes[l])->y;
+        sums[l] = static_cast<HostProduct *>(lanes[l])->sums;
     }
     gb_host_gather<In, XS, true>(from_x, x);
     gb_host_gather<In, YS, false>(from_y, y);
-    for (int n = 0; n < 16 * XS; n++)
+    for (int n = 0; n < 16 * XS; n += 2)
         for (int m = 0; m < 16 * YS; m += 8) {
-            Eight sum = {}, part;
+            const int first = n % 8 * 4;
+            const int at = (n / 16 * 2 * YS + m / 8) * 4 + n / 8 % 2 * 2;
+            Four a = {}, b = {}, c = {}, d = {}, low, high;
 
             for (int k = 0; k < 16; k++) {
-                __builtin_memcpy(&part, &y[k][m], sizeof part);
-                sum += x[k][n] * part;
+                __builtin_memcpy(&low, &y[k][m], sizeof low);
+                __builtin_memcpy(&high, &y[k][m + 4], sizeof high);
+                a += x[k][n] * low;
+                b += x[k][n] * high;
+                c += x[k][n + 1] * low;
+                d += x[k][n + 1] * high;
             }
-            for (int e = 0; e < 8; e++) {
-                const int lane = n % 8 * 4 + e / 2;
-                float *to = static_cast<HostProduct *>(lanes[lane])->sums +
-                            (n / 16 * 2 * YS + m / 8) * 4 + n / 8 % 2 * 2 + e % 2;
+            for (int e = 0; e < 4; e++) {
+                float *row = sums[first + e / 2] + at + e % 2;
+                float *next = sums[first + 4 + e / 2] + at + e % 2;
 
-                *to = (float)(*to + sum[e]);
+                *row = (float)(*row + a[e]);
+                *next = (float)(*next + c[e]);
+                row = sums[first + 2 + e / 2] + at + e % 2;
+                next = sums[first + 6 + e / 2] + at + e % 2;
+                *row = (float)(*row + b[e]);
+                *next = (float)(*next + d[e]);
             }
         }
 }
