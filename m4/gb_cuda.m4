@@ -48,10 +48,11 @@ _ACEOF
                     -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
                     [gb_ok="$gb_ok $gb_arch"
                     GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_arch,code=sm_$gb_arch"
-                    gb_mma=$gb_arch
-                    AS_CASE([$gb_arch], [8?], [gb_mma=80])
+                    # One SASS for all of 8.x; the front end runs once for all.
+                    gb_mma=$gb_arch gb_front=80
+                    AS_CASE([$gb_arch], [8?], [gb_mma=80], [*a|*f], [gb_front=$gb_arch])
                     AS_CASE([$GB_GENCODE_MMA ], [*"=sm_$gb_mma "*], [],
-                        [GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_mma,code=sm_$gb_mma"])
+                        [GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_front,code=sm_$gb_mma"])
                     AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])
                     AS_CASE([$gb_arch], [90|90a], [gb_hopper=yes])])
             done
@@ -68,7 +69,7 @@ _ACEOF
                 gb_cuda_summary="$NVCC $gb_nvcc: sm$gb_ok"
                 AS_IF([test -n "$gb_newest"],
                     [GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_newest,code=compute_$gb_newest"
-                    GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_newest,code=compute_$gb_newest"
+                    GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_80,code=compute_80"
                     gb_cuda_summary="$gb_cuda_summary, PTX $gb_newest"])],
                 [gb_cuda_summary="none ($NVCC compiles for none of $with_cuda_arch)"])])])
     AS_CASE([$with_cuda], [no|guess], [],

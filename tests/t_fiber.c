@@ -64,7 +64,61 @@ static void poisoned(const void *args)
     }
 }
 
-enum { LEAVES, OTHER_BARRIER, OVERRUN, OVERRUN_DYNAMIC, TOO_MUCH, TWO_OBJECTS };
+static void add_all(void *const *lanes)
+{
+    int sum = 0;
+
+    for (int l = 0; l < 32; l++)
+        sum += *(int *)lanes[l];
+    for (int l = 0; l < 32; l++)
+        *(int *)lanes[l] = sum + l;
+}
+
+/* Warps meet by themselves, each another number of times, between two barriers. */
+static void meetings(const void *args)
+{
+    const struct job *j = args;
+    int me = (int)gb_fiber_thread(), value = me % 32;
+
+    for (int turn = 0; turn <= me / 32; turn++)
+        gb_fiber_warp(__LINE__, &value, add_all);
+    gb_fiber_warp(__LINE__, NULL, NULL);
+    gb_fiber_sync(__LINE__);
+    j->out[gb_fiber_block() * (uint32_t)j->threads + gb_fiber_thread()] = value;
+}
+
+/* Groups of copies arrive in their order, not before they are waited for. */
+static void groups(const void *args)
+{
+    const struct job *j = args;
+    static const int32_t from[4] = {1, 2, 3, 4};
+    int32_t to[4] = {0};
+
+    for (int i = 0; i < 3; i++) {
+        gb_fiber_copy(&to[i], &from[i], 4, 4);
+        gb_fiber_copy_commit();
+    }
+    gb_fiber_copy(&to[3], &from[3], 4, 4);
+    gb_fiber_copy_wait_groups(2);
+    *j->flagged |= to[0] != 1 || to[1] != -1 || to[2] != -1 || to[3] != -1;
+    gb_fiber_copy_commit();
+    gb_fiber_copy_wait_groups(1);
+    *j->flagged |= to[1] != 2 || to[2] != 3 || to[3] != -1;
+    gb_fiber_copy_wait_groups(0);
+    *j->flagged |= to[3] != 4;
+    j->out[0]++;
+}
+
+enum {
+    LEAVES,
+    OTHER_BARRIER,
+    OVERRUN,
+    OVERRUN_DYNAMIC,
+    TOO_MUCH,
+    TWO_OBJECTS,
+    ALONE,
+    OTHER_MEETING
+};
 
 static void wrong(const void *args)
 {
@@ -91,6 +145,13 @@ static void wrong(const void *args)
     case TWO_OBJECTS:
         gb_fiber_shared(256);
         gb_fiber_shared(128);
+        break;
+    case ALONE:
+        if (odd)
+            gb_fiber_warp(1, NULL, NULL);
+        break;
+    case OTHER_MEETING:
+        gb_fiber_warp(odd ? 1 : 2, NULL, NULL);
         break;
     }
 }
@@ -161,6 +222,38 @@ static void check_barriers(void)
            "what is written before a barrier is read after it, whatever the order");
 }
 
+static void check_meetings(void)
+{
+    static int out[3 * 96];
+    char error[200];
+    int bad = 0;
+
+    for (uint32_t seed = 0; seed < 20; seed++) {
+        struct job j = {.out = out, .threads = 96};
+
+        bad += run(meetings, &j, 3, seed, error, sizeof error) != 0;
+        for (int i = 0; i < 3 * 96; i++) {
+            int warp = i % 96 / 32, sum = 31 * 16;
+
+            for (int turn = 0; turn < warp; turn++)
+                sum = sum * 32 + 31 * 16;
+            bad += out[i] != sum + i % 32;
+        }
+    }
+    is_int(0, bad, "warps meet by themselves");
+}
+
+static void check_groups(void)
+{
+    int out[1] = {0};
+    bool flagged = false;
+    struct job j = {.out = out, .threads = 33, .flagged = &flagged};
+    char error[200];
+
+    ok(run(groups, &j, 1, 3, error, sizeof error) == 0 && out[0] == 33 && !flagged,
+       "copies arrive by groups");
+}
+
 static void check_shared(void)
 {
     int out[50] = {0};
@@ -184,6 +277,8 @@ static void check_mistakes(void)
         {OTHER_BARRIER, "waits at the barrier of line"},
         {TOO_MUCH, "too much shared memory"},
         {TWO_OBJECTS, "two objects"},
+        {ALONE, "not all of its warp come"},
+        {OTHER_MEETING, "not all of its warp come"},
 /* an address sanitizer ends the process at these itself */
 #if !defined(__SANITIZE_ADDRESS__)
         {OVERRUN, "outside the shared memory"},
@@ -254,6 +349,9 @@ static void check_table(void)
     ok(k && strcmp(k->symbol, "gb_gemm_simt_f64_64x64x8_nt") == 0, "a kernel is found");
     ok(gb_emu_kernel_find("gemm_simt_f64", "gb_reduce_f64_f64") != NULL,
        "and its reduction");
+    ok(gb_emu_kernel_find("gemm_mma_bf16_f32", "gb_gemm_mma_bf16_f32_64x64x32_r_tt") !=
+           NULL,
+       "a kernel of the other table too");
     ok(gb_emu_kernel_find("gemm_simt_f32", "gb_gemm_simt_f64_64x64x8_nt") == NULL,
        "but not in another family");
 }
@@ -373,6 +471,8 @@ int main(void)
     plan_lazy();
     check_runs();
     check_barriers();
+    check_meetings();
+    check_groups();
     check_shared();
     check_mistakes();
     check_threads();

@@ -4,7 +4,9 @@
 # of kernels.def in four layouts and its family's reduction; no local memory (a kernel has no
 # stack frame of its own, so any frame is a spill); and main loops of the size that the tile
 # implies. A step of the main loop lies between two barriers. Kernels for Hopper alone have its
-# matrix instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG).
+# matrix instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG);
+# those for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous
+# copies (LDGSTS) or, of ragged operands, from vectors.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
 
@@ -27,13 +29,16 @@ gencode=$(sed -n 's/^GB_GENCODE = *//p' "$top_builddir/Makefile")
 mapfile -t archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode" | sed 's/code=//')
 ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode" | sed 's/code=compute/sm/')
 [ ${#archs[@]} -gt 0 ] || bail 'no architecture in the makefile'
+gencode_mma=$(sed -n 's/^GB_GENCODE_MMA = *//p' "$top_builddir/Makefile")
+mapfile -t mma_archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode_mma" | sed 's/code=//')
+mma_ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode_mma" | sed 's/code=compute/sm/')
 hopper=$(sed -n 's/^GB_GENCODE_HOPPER = *.*code=\(sm_[0-9a-z]*\).*/\1/p' "$top_builddir/Makefile")
 scratch
 
-# Rows: name family type type_c type_acc tile_m tile_n tile_k threads
+# Rows: name family type type_c type_acc tile_m tile_n tile_k threads align
 ${CC:-cc} -E -P -x c -I"$top_srcdir/src/gpu/kernels" "$top_srcdir/src/gpu/kernels.def" |
     sed -n 's/^ *KERNEL(\(.*\))$/\1/p' | tr -d ' ' |
-    awk -F, '{ print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13 }' >"$tap_dir/rows"
+    awk -F, '{ print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13, $12 }' >"$tap_dir/rows"
 [ -s "$tap_dir/rows" ] || bail 'no rows in kernels.def'
 
 # For each kernel: its largest number of multiply-adds between two barriers, and the 128-bit
@@ -63,6 +68,10 @@ while read -r family; do
             ok $? "$family: no image without ${hopper%a} among the architectures"
             continue
         }
+        ;;
+    gemm_mma_*)
+        newer=$mma_ptx
+        family_archs=("${mma_archs[@]}")
         ;;
     esac
     [ -f "$image" ] || { ok 1 "$family has an image"; continue; }
@@ -106,6 +115,38 @@ while read -r family; do
                     }
                 }' "$tap_dir/hopper" "$tap_dir/rows")" \
                 "$family $arch: warpgroup products of tiles that TMA brings"
+            continue
+        fi
+        if [[ $family == gemm_mma_* ]]; then
+            "$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / HMMA\.16816\.F32/ { products[name]++ }
+                / LDSM\.16\.MT?88\.4/ { matrices[name]++ }
+                / LDGSTS\.[A-Z0-9.]*128/ { copies[name]++ }
+                / (LDG|LD)\.[A-Z0-9.]*128/ { vectors[name]++ }
+                END { for (n in products) print n, products[n], matrices[n] + 0,
+                    copies[n] + 0, vectors[n] + 0 }' >"$tap_dir/mma"
+            # A step: one product for each 16x8 of C and 16 of k, one matrix load for each 16x16
+            # of an operand that a warp needs, one copy for each chunk of a thread.
+            is '' "$(awk -v family="$family" '
+                NR == FNR { hmma[$1] = $2; ldsm[$1] = $3; copy[$1] = $4; load[$1] = $5; next }
+                $2 == family {
+                    split($9, f, /[*()]+/) # 32*(warps_m)*(warps_n)
+                    k16 = $8 / 16; m = $6 / f[2]; n = $7 / f[3]
+                    products = m / 8 * n / 16 * k16
+                    matrices = (m + n) / 16 * k16
+                    chunks = ($6 + $7) * $8 / 8 / (32 * f[2] * f[3])
+                    split("nn nt tn tt", layout)
+                    for (i = 1; i <= 4; i++) {
+                        x = "gb_" $1 "_" layout[i]
+                        if (hmma[x] < products || ldsm[x] < matrices ||
+                            ($10 == 16 ? copy[x] : load[x]) < chunks)
+                            print x, "HMMA", hmma[x] + 0, "of", products, "LDSM", ldsm[x] + 0,
+                                "of", matrices, "copies", copy[x] + 0, "vectors", load[x] + 0,
+                                "of", chunks
+                    }
+                }' "$tap_dir/mma" "$tap_dir/rows")" \
+                "$family $arch: whole steps of tensor-core products"
             continue
         fi
         "$cuobjdump" -sass -arch "$arch" "$image" | steps >"$tap_dir/steps"

@@ -106,6 +106,30 @@ static void test_simt(void)
     ok(gb_launch_takes(k, &g), "any leading dimension");
 }
 
+static void test_mma(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_mma_f16_128x256x64");
+    const struct gb_kernel *ragged = gb_kernel_find("gemm_mma_f16_128x256x32_r");
+    struct gb_gemm_args g = product("nn", 1000, 1000, 64);
+
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "a row of tensor cores without TMA");
+    is_int(8 * 4, seen.grid, "a block for each tile");
+    ok(seen.bytes == sizeof g && seen.smem == k->smem && seen.maps == 0,
+       "with buffers, and no descriptions");
+    g.a_k = 1004;
+    ok(!gb_launch_takes(k, &g) && gb_launch_takes(ragged, &g),
+       "leading dimensions 8 bytes off are for the ragged row");
+    g = product("nn", 1000, 1000, 64);
+    g.b += 2;
+    ok(!gb_launch_takes(k, &g) && gb_launch_takes(ragged, &g), "odd addresses too");
+    g = product("nn", 1000, 1000, 64);
+    g.b_batch = 4;
+    ok(!gb_launch_takes(k, &g) && gb_launch_takes(ragged, &g), "and batch strides");
+    g = product("nn", 129, 1, 64);
+    g.batch = 1 << 30;
+    is_int(GB_E_UNSUPPORTED, go(k, "nn", &g, 0), "more units than the row counts");
+}
+
 static void test_grid(void)
 {
     const struct gb_kernel *one = gb_kernel_find("gemm_wgmma_f16_256x128x64");
@@ -247,6 +271,7 @@ int main(void)
 {
     plan_lazy();
     test_simt();
+    test_mma();
     test_grid();
     test_tensors();
     test_refused();

@@ -207,6 +207,38 @@ static void test_tma_choice(void)
     }
 }
 
+/* What tensor cores multiply without TMA: everything where there is no Hopper, ragged operands
+ * where there is. */
+static void test_mma_choice(void)
+{
+    static const int64_t sizes[] = {1, 40, 64, 100, 320, 1000, 4096};
+    struct gb_device_info older = gb_model_typical;
+    struct gb_problem p = problem(GB_F16, 4096, 4096, 4096);
+    struct gb_choice c = {0};
+    bool hopper = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
+                  (c.kernel->flags & GB_K_TMA);
+    long wrong = 0;
+
+    older.arch = 86;
+    older.smem_per_block = 101376;
+    ok(gb_plan_kernel(&p, &older, GB_PLAN_ALIGN, &c) &&
+           (c.kernel->flags & GB_K_TENSOR) && c.kernel->align == 16 &&
+           c.kernel->smem <= older.smem_per_block,
+       "f16 on sm_86: %s", c.kernel->name);
+    for (size_t i = 0; i < 7 * 7 * 7; i++) {
+        p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
+        wrong += hopper && (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) ||
+                            !(c.kernel->flags & GB_K_TMA));
+        if (p.k < 100)
+            continue;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 2, &c) ||
+                 !(c.kernel->flags & GB_K_TENSOR) || c.kernel->align != 2;
+    }
+    is_int(0, wrong,
+           "aligned operands are moved by TMA where there is Hopper; ragged ones "
+           "meet the tensor cores as well");
+}
+
 /* Brute force over bytes of a small arena. */
 static bool overlap_brute(const struct gb_problem *p)
 {
@@ -362,6 +394,7 @@ int main(void)
     test_thin();
     test_kernel_choice();
     test_tma_choice();
+    test_mma_choice();
     test_overlap();
     test_tighten();
     test_route();

@@ -29,7 +29,7 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
     int64_t slices = (int64_t)g->split_count * g->batch, wanted = 0, units, seen = 0;
     unsigned char *hit = calloc((size_t)(rows * cols * slices), 1);
     struct gb_tile_map map;
-    struct gb_tile_map32 map32;
+    struct gb_tile_map32 map32, direct;
     bool good = true, narrow;
 
     for (int64_t i = 0; i < rows; i++)
@@ -38,7 +38,9 @@ static bool bijective(const struct gb_gemm_args *g, int64_t tile_m, int64_t tile
     gb_tile_map_init(&map, g, tile_m, tile_n);
     units = gb_tile_map_units(&map);
     narrow = gb_tile_map32_init(&map32, &map);
-    good = units == wanted * slices && narrow == (map.uplo == 0);
+    good = units == wanted * slices && narrow == (map.uplo == 0) &&
+           gb_tile_map32_whole(&direct, g, tile_m, tile_n) == narrow &&
+           (!narrow || memcmp(&direct, &map32, sizeof direct) == 0);
     if (map.uplo == 0)
         good &= units == rows * cols * slices;
     for (int64_t w = 0; w < workers && good; w++) {
@@ -132,10 +134,25 @@ static void check_large(void)
                              .group_m = 8,
                              .split_count = 3,
                              .batch = 5};
+    struct gb_tile_map32 narrow;
     struct gb_tile_map map;
     struct gb_tile tile;
     int64_t units;
 
+    for (int side = 0; side < 4; side++) {
+        struct gb_gemm_args h = {.m = side == 0 ? INT64_MAX : 64,
+                                 .n = side == 1 ? INT64_MAX : 64,
+                                 .group_m = 8,
+                                 .split_count = side == 2 ? INT32_MAX : 2,
+                                 .batch = side == 3 ? INT32_MAX : 1 + (side == 2)};
+
+        ok(!gb_tile_map32_whole(&narrow, &h, 64, 64),
+           "too many units for the narrow map");
+        h = (struct gb_gemm_args){
+            .m = 64, .n = 64, .split_count = 1, .batch = INT32_MAX};
+        ok(gb_tile_map32_whole(&narrow, &h, 64, 64) && narrow.units == INT32_MAX,
+           "not too many");
+    }
     gb_tile_map_init(&map, &g, 128, 64);
     units = gb_tile_map_units(&map);
     ok(units == (((int64_t)1 << 33) * (((int64_t)1 << 24) + 1)) * 15,
@@ -363,9 +380,107 @@ static void check_loads(const struct shape *s)
        "%dx%d of %d bytes: transposing loads cover the tiles", s->m, s->n, s->bytes);
 }
 
+/* ---- gemm_mma ---- */
+
+/* A buffer of `rows` rows of `chunks`: each chunk has a place, and 8 lanes of ldmatrix, or of
+ * a copy, meet 8 groups of banks. */
+static void check_mma_buffer(int rows, int chunks)
+{
+    static unsigned char hit[256 * 32];
+    int at[GB_LANES], reads = 0, stores = 0;
+    bool good = true;
+
+    memset(hit, 0, sizeof hit);
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < chunks; c++) {
+            int place = gb_mma_chunk(r, c, chunks);
+
+            good = good && place >= 0 && place < chunks && !hit[r * chunks + place];
+            if (good)
+                hit[r * chunks + place] = 1;
+        }
+    ok(good, "%d rows of %d chunks: each has a place", rows, chunks);
+    for (int down = 0; down < 2; down++)
+        for (int r = 0; r < rows; r += 16)
+            for (int c = 0; c < chunks; c += 2) {
+                for (int l = 0; l < GB_LANES; l++) {
+                    struct gb_place p = gb_mma_lane(l, down);
+
+                    at[l] = ((r + p.row) * chunks +
+                             gb_mma_chunk(r + p.row, c + p.k, chunks)) *
+                            16;
+                }
+                reads = passes(at, 16) > reads ? passes(at, 16) : reads;
+            }
+    is_int(1, reads, "ldmatrix meets no bank twice");
+    for (int first = 0; first < rows * chunks; first += GB_LANES) {
+        for (int l = 0; l < GB_LANES; l++) {
+            int r = (first + l) / chunks, c = (first + l) % chunks;
+
+            at[l] = (r * chunks + gb_mma_chunk(r, c, chunks)) * 16;
+        }
+        stores = passes(at, 16) > stores ? passes(at, 16) : stores;
+    }
+    is_int(1, stores, "nor do copies");
+}
+
+static void check_mma_lanes(void)
+{
+    for (int down = 0; down < 2; down++) {
+        unsigned char hit[16][2] = {{0}};
+        bool good = true;
+
+        for (int l = 0; l < GB_LANES; l++) {
+            struct gb_place p = gb_mma_lane(l, down);
+
+            /* matrix l / 8: its rows, or its chunk, are the second ones */
+            good = good && hit[p.row][p.k]++ == 0 && p.row % 8 == l % 8 &&
+                   p.row / 8 == (down ? l / 8 % 2 : l / 16) &&
+                   p.k == (down ? l / 16 : l / 8 % 2);
+        }
+        ok(good, "four matrices of ldmatrix");
+    }
+}
+
+static void check_mma_patch(int width)
+{
+    static unsigned char hit[64 * 64];
+    int at[GB_LANES], pairs = 0, singles = 0;
+    bool good = true;
+
+    memset(hit, 0, sizeof hit);
+    for (int n = 0; n < 64; n++)
+        for (int m = 0; m < width; m++) {
+            int place = gb_mma_patch(n, m, width);
+
+            good = good && place >= 0 && place < 64 * width && !hit[place] &&
+                   place / 4 == gb_mma_patch(n, m / 4 * 4, width) / 4;
+            if (good)
+                hit[place] = 1;
+        }
+    ok(good, "a patch %d wide: each sum has a place, four stay together", width);
+    for (int n = 0; n < 64; n += 8)
+        for (int m = 0; m < width; m += 8) {
+            for (int l = 0; l < GB_LANES; l++)
+                at[l] = gb_mma_patch(n + l / 4, m + l % 4 * 2, width) * 4;
+            pairs = passes(at, 8) > pairs ? passes(at, 8) : pairs;
+        }
+    for (int x = 0; x < 64 * width; x += GB_LANES) {
+        for (int l = 0; l < GB_LANES; l++)
+            at[l] = gb_mma_patch((x + l) / width, (x + l) % width, width) * 4;
+        singles = passes(at, 4) > singles ? passes(at, 4) : singles;
+    }
+    ok(pairs == 1 && singles == 1, "pairs and single sums meet no bank twice");
+}
+
 int main(void)
 {
     plan_lazy();
+    for (int chunks = 4; chunks <= 32; chunks *= 2)
+        check_mma_buffer(64, chunks);
+    check_mma_lanes();
+    check_mma_patch(32);
+    check_mma_patch(64);
     check_maps();
     check_large();
     check_order();

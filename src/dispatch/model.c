@@ -58,6 +58,10 @@ struct gb_rates gb_model_rates(const char *(*get)(const char *name))
     return r;
 }
 
+/* What mma.sync reaches of Hopper's tensor cores, and nearly all of it of those before: the
+ * efficiency of a row with it is told for Hopper. */
+static const double mma_share = 0.6;
+
 double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *k)
 {
     bool wide = k->type_acc == GB_F64 || k->type_acc == GB_C64;
@@ -67,7 +71,10 @@ double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *
     if (info->vendor == GB_EMU)
         return gb_model_peak(&gb_model_typical, k);
     if (k->flags & GB_K_TENSOR)
-        lanes = 2048; /* of 16-bit elements, Hopper */
+        /* of 16-bit elements */
+        lanes = info->arch == 80  ? 1024 / mma_share
+                : info->arch < 90 ? 512 / mma_share
+                                  : 2048;
     else if (info->vendor == GB_AMD)
         lanes = 128;
     else if (wide)

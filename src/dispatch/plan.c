@@ -25,6 +25,9 @@ static const double reduce_latency = 5e-6;
  * epilogue, and its stores at a multiprocessor's share of the memory's rate. Estimates from
  * one run on an H200 with k = 64 and 512. */
 static const double tma_start = 2e-6, tma_tile = 0.45e-6, tma_store = 29e9;
+/* Other rows on tensor cores: a block fills its buffers before the first product and empties
+ * them after the last, which only other blocks hide. Estimates. */
+static const double mma_start = 2.5e-6, mma_tile = 1e-6;
 
 static int64_t round_to(int64_t x, int64_t grain)
 {
@@ -64,6 +67,9 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
         if (k->flags & GB_K_TMA)
             seconds =
                 tma_start + per_core * (unit + tma_tile + store_bytes / tma_store);
+        else if (k->flags & GB_K_TENSOR)
+            seconds =
+                mma_start + per_core * (unit + mma_tile + store_bytes / tma_store);
         else
             /* one block hides little */
             seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of the emulated device for any machine of this architecture, and the choice
- * between them and those for fused multiply-add instructions. */
+ * between them, those for fused multiply-add instructions and gemm_mma. */
 #define EMU_TABLE gb_emu_kernels_any
 #include "emu_kernels.inc"
 
@@ -15,11 +15,19 @@ static const struct gb_emu_kernel *kernel_table(void)
     return gb_emu_kernels_any;
 }
 
-extern "C" const struct gb_emu_kernel *gb_emu_kernel_find(const char *family,
-                                                          const char *symbol)
+static const struct gb_emu_kernel *find(const struct gb_emu_kernel *k,
+                                        const char *family, const char *symbol)
 {
-    for (const struct gb_emu_kernel *k = kernel_table(); k->symbol; k++)
+    for (; k->symbol; k++)
         if (strcmp(k->family, family) == 0 && strcmp(k->symbol, symbol) == 0)
             return k;
     return NULL;
+}
+
+extern "C" const struct gb_emu_kernel *gb_emu_kernel_find(const char *family,
+                                                          const char *symbol)
+{
+    const struct gb_emu_kernel *k = find(kernel_table(), family, symbol);
+
+    return k ? k : find(gb_emu_kernels_mma, family, symbol);
 }

@@ -12,8 +12,8 @@
  * 64 products. K of k at a time lie in one of STAGES buffers, in rows of 16-byte chunks whose
  * order is turned from row to row (swizzle.h) so that neither copies nor ldmatrix meet a bank
  * twice. Buffers are filled STAGES - 1 steps ahead. Fragments are read from shared memory one
- * k16 ahead of the products, over the end of a step as well, whose barrier so is passed while
- * the tensor cores are busy.
+ * k16 ahead of the products (where registers suffice), over the end of a step as well, whose
+ * barrier so is passed while the tensor cores are busy.
  *
  * Two loaders feed the same loop. The aligned one copies chunks asynchronously (cp.async) and
  * wants addresses and leading dimensions that are multiples of 16 bytes. The ragged one takes
@@ -38,19 +38,21 @@
 #include "gemm_simt.h"
 #include "mma.h"
 
-/* One row of mma.def in one layout. ACROSS: an operand's unit stride runs along k. */
+/* One row of mma.def. */
 template <class In_, class Out_, int M_, int N_, int K_, int STAGES_, int WARPS_M_,
-          int WARPS_N_, int ALIGN_, bool A_ACROSS_, bool B_ACROSS_>
-struct MmaTile {
+          int WARPS_N_, int ALIGN_>
+struct MmaShape {
     typedef In_ In;
     typedef Out_ Out;
     static constexpr int M = M_, N = N_, K = K_, STAGES = STAGES_;
     static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_;
     static constexpr int WARPS = WARPS_M * WARPS_N, THREADS = GB_LANES * WARPS;
     static constexpr bool RAGGED = ALIGN_ < 16;
-    static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
     static constexpr int WM = M / WARPS_M, WN = N / WARPS_N; /* of one warp */
     static constexpr int XS = WN / 16, YS = WM / 16, KS = K / 16;
+    /* Sets of fragments: with what the ragged loader holds, two would not fit beside the sums
+     * of a large tile. */
+    static constexpr int SETS = RAGGED && XS * YS >= 16 ? 1 : 2;
     static constexpr int X_BYTES = N * K * 2, Y_BYTES = M * K * 2;
     static constexpr int STAGE_BYTES = X_BYTES + Y_BYTES;
     /* The sums go through the buffers' memory in so many turns. */
@@ -64,6 +66,13 @@ struct MmaTile {
     static_assert(STAGES >= 3, "buffers are refilled while one is read and one waits");
     static_assert(XS % TURNS == 0, "turns have whole products");
     static_assert(4 * PATCH * WARPS <= STAGES * STAGE_BYTES, "a turn fits");
+};
+
+/* In one layout. ACROSS: an operand's unit stride runs along k. */
+template <class Shape_, bool A_ACROSS_, bool B_ACROSS_>
+struct MmaTile : Shape_ {
+    typedef Shape_ Shape;
+    static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
 };
 
 template <bool FIRST, class A, class B>
@@ -91,8 +100,9 @@ struct MmaShared {
     MmaWork work[2];
 };
 
+/* Out of line: one copy for four layouts. */
 template <int M, int N>
-GB_INLINE void gb_mma_work(const gb_gemm_args &g, uint32_t unit, MmaWork &work)
+GB_NOINLINE void gb_mma_work(const gb_gemm_args &g, uint32_t unit, MmaWork &work)
 {
     gb_split_range range;
     gb_tile_map32 map;
@@ -451,11 +461,11 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
     const MmaReaders<Tile> readers(gb_thread() / GB_LANES);
     gb_shared_at from = begin, to = begin;
     MmaLoader<Tile> loader(g, work);
-    MmaFrags<Tile> frags[2];
+    MmaFrags<Tile> frags[Tile::SETS];
     int64_t left = work.deep;
     int filling = Tile::STAGES - 1;
 
-    /* The first steps only fill buffers: the code that does is large, and so it is here once. */
+    /* The first steps only fill buffers: the code that fetches is large, and so here once. */
     GB_NO_UNROLL
     while (left > 0) {
         loader.fetch(to);
@@ -477,15 +487,17 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
                 if (from == end)
                     from = begin;
             }
-            readers.read(frags[(k + 1) % 2], from, (k + 1) % Tile::KS);
-            gb_mma_warp<typename Tile::In>(sums, frags[k % 2].x, frags[k % 2].y);
-            if (k == Tile::KS - 1) {
-                loader.commit(to);
-                to += Tile::STAGE_BYTES;
-                if (to == end)
-                    to = begin;
-            }
+            if (Tile::SETS == 2)
+                readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
+            gb_mma_warp<typename Tile::In>(sums, frags[k % Tile::SETS].x,
+                                           frags[k % Tile::SETS].y);
+            if (Tile::SETS == 1)
+                readers.read(frags[0], from, (k + 1) % Tile::KS);
         }
+        loader.commit(to);
+        to += Tile::STAGE_BYTES;
+        if (to == end)
+            to = begin;
     }
 }
 
@@ -687,29 +699,30 @@ GB_INLINE void gb_gemm_mma(const gb_gemm_args &g)
         if (!work.any)
             break;
         if (work.carry && work.deep > 0) {
-            MmaOutput<Tile>(g, work, memory).start(sums);
+            MmaOutput<typename Tile::Shape>(g, work, memory).start(sums);
             gb_sync();
         }
         if (work.deep > 0) {
             gb_mma_loop<Tile>(g, work, gb_shared_of(memory), sums);
             gb_sync();
         }
-        MmaOutput<Tile>(g, work, memory).finish(sums);
+        MmaOutput<typename Tile::Shape>(g, work, memory).finish(sums);
     }
 }
 
-#define GB_MMA_LAYOUT(symbol, blocks, ...)                                             \
-    GB_KERNEL(symbol, (MmaTile<__VA_ARGS__>::THREADS), blocks, g)                      \
+#define GB_MMA_LAYOUT(symbol, shape, blocks, ...)                                      \
+    GB_KERNEL(symbol, shape::THREADS, blocks, g)                                       \
     {                                                                                  \
-        gb_gemm_mma<MmaTile<__VA_ARGS__>>(g);                                          \
+        gb_gemm_mma<MmaTile<shape, __VA_ARGS__>>(g);                                   \
     }
 
 /* The four layouts of one row of mma.def. A's unit stride runs along m in _n., along k in _t.;
  * B's along k in _.n, along n in _.t. */
 #define GB_MMA_ROW(name, blocks, ...)                                                  \
-    GB_MMA_LAYOUT(gb_##name##_nn, blocks, __VA_ARGS__, false, true)                    \
-    GB_MMA_LAYOUT(gb_##name##_nt, blocks, __VA_ARGS__, false, false)                   \
-    GB_MMA_LAYOUT(gb_##name##_tn, blocks, __VA_ARGS__, true, true)                     \
-    GB_MMA_LAYOUT(gb_##name##_tt, blocks, __VA_ARGS__, true, false)
+    typedef MmaShape<__VA_ARGS__> name##_shape;                                        \
+    GB_MMA_LAYOUT(gb_##name##_nn, name##_shape, blocks, false, true)                   \
+    GB_MMA_LAYOUT(gb_##name##_nt, name##_shape, blocks, false, false)                  \
+    GB_MMA_LAYOUT(gb_##name##_tn, name##_shape, blocks, true, true)                    \
+    GB_MMA_LAYOUT(gb_##name##_tt, name##_shape, blocks, true, false)
 
 #endif

@@ -180,7 +180,7 @@ static void gb_host_gather(const uint32_t *const *x, double (&at)[16][16 * COUNT
 /* A device's own sum of 16 products and the sum so far is not specified; here it is rounded
  * once, but for what a double loses. */
 template <class In, int XS, int YS>
-static void gb_host_products(void *const *lanes)
+GB_INLINE void gb_host_product_text(void *const *lanes)
 {
     typedef double Four __attribute__((vector_size(32)));
     static thread_local double x[16][16 * XS], y[16][16 * YS];
@@ -223,12 +223,32 @@ static void gb_host_products(void *const *lanes)
 }
 
 template <class In, int XS, int YS>
+static void gb_host_products(void *const *lanes)
+{
+    gb_host_product_text<In, XS, YS>(lanes);
+}
+
+#if defined(__x86_64__)
+/* The same bits: products of 16-bit elements are exact in a double. */
+template <class In, int XS, int YS>
+__attribute__((target("avx2,fma"))) static void gb_host_products_fma(void *const *lanes)
+{
+    gb_host_product_text<In, XS, YS>(lanes);
+}
+#endif
+
+template <class In, int XS, int YS>
 GB_INLINE void gb_mma_warp(float (&sums)[XS][2 * YS][4], const uint32_t (&x)[XS][4],
                            const uint32_t (&y)[YS][4], int line = __builtin_LINE())
 {
     HostProduct mine = {&sums[0][0][0], &x[0][0], &y[0][0]};
+    void (*products)(void *const *) = gb_host_products<In, XS, YS>;
 
-    gb_fiber_warp(line, &mine, gb_host_products<In, XS, YS>);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        products = gb_host_products_fma<In, XS, YS>;
+#endif
+    gb_fiber_warp(line, &mine, products);
 }
 
 #endif

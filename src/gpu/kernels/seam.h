@@ -167,7 +167,7 @@ GB_INLINE void gb_sync()
 
 #define GB_DEVICE
 #define GB_INLINE static inline __attribute__((always_inline))
-#define GB_NOINLINE static __attribute__((noinline))
+#define GB_NOINLINE static __attribute__((noinline, unused))
 #define GB_UNROLL
 #define GB_NO_UNROLL
 #define GB_UNROLL_BY(n)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_mma for the emulated device: the kernel's own source compiled for the host. Each family
+ * has a namespace of its own, as it has an image of its own on a device. */
+#include "emu_kernels.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace
+{
+
+#include "gemm_mma.h"
+
+namespace gemm_mma_f16
+{
+#include "gemm_mma_f16.cu"
+}
+namespace gemm_mma_f16_f32
+{
+#include "gemm_mma_f16_f32.cu"
+}
+namespace gemm_mma_bf16
+{
+#include "gemm_mma_bf16.cu"
+}
+namespace gemm_mma_bf16_f32
+{
+#include "gemm_mma_bf16_f32.cu"
+}
+
+template <void (*KERNEL)(const gb_gemm_args &)>
+void run(const void *args)
+{
+    KERNEL(*static_cast<const gb_gemm_args *>(args));
+}
+
+} // namespace
+
+const struct gb_emu_kernel gb_emu_kernels_mma[] = {
+#define EMU_SYMBOL(family, symbol) {#symbol, #family, run<family::symbol>},
+#define EMU_ROW(family, name)                                                          \
+    EMU_SYMBOL(family, gb_##family##_##name##_nn)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_nt)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_tn)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_tt)
+#define MMA(name, ...)                                                                 \
+    EMU_ROW(gemm_mma_f16, name)                                                        \
+    EMU_ROW(gemm_mma_f16_f32, name)                                                    \
+    EMU_ROW(gemm_mma_bf16, name)                                                       \
+    EMU_ROW(gemm_mma_bf16_f32, name)
+#include "mma.def"
+#undef MMA
+    EMU_SYMBOL(gemm_mma_f16, gb_reduce_f32_f16)
+        EMU_SYMBOL(gemm_mma_f16_f32, gb_reduce_f32_f32)
+            EMU_SYMBOL(gemm_mma_bf16, gb_reduce_f32_bf16)
+                EMU_SYMBOL(gemm_mma_bf16_f32, gb_reduce_f32_f32){NULL, NULL, NULL},
+};
