@@ -51,7 +51,7 @@ _ACEOF
                     # One SASS for all of 8.x; the front end runs once for all.
                     gb_mma=$gb_arch gb_front=80
                     AS_CASE([$gb_arch], [8?], [gb_mma=80], [*a|*f], [gb_front=$gb_arch])
-                    AS_CASE([$GB_GENCODE_MMA ], [*"=sm_$gb_mma "*], [],
+                    AS_CASE(["$GB_GENCODE_MMA "], [*"=sm_$gb_mma "*], [],
                         [GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_front,code=sm_$gb_mma"])
                     AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])
                     AS_CASE([$gb_arch], [90|90a], [gb_hopper=yes])])
