@@ -10,6 +10,7 @@
 #include "emu_kernels.h"
 #include "fiber.h"
 #include "fiber_copies.h"
+#include "fiber_reads.h"
 #include "gemm_args.h"
 #include "tap.h"
 
@@ -466,6 +467,85 @@ static void check_copies(void)
        "the product's kernel without its waits is wrong");
 }
 
+/* ---- what gemm_mma reads ---- */
+
+/* One product of operands with gaps between their columns: A and B lie in one area, `skip`
+ * elements from its beginning; only their elements may be read. Returns what was read beside
+ * them. */
+static long stray(const struct gb_emu_kernel *k, int m, int n, int deep, int skip,
+                  int gap, bool hole)
+{
+    enum { ROOM = 1 << 16 };
+    static _Alignas(16) uint16_t area[ROOM];
+    static uint16_t product[200 * 200];
+    static unsigned char legal[ROOM * 2];
+    bool an = k->symbol[0] == 'n', bn = k->symbol[1] == 'n';
+    int rows[2] = {an ? m : deep, bn ? deep : n},
+        cols[2] = {an ? deep : m, bn ? n : deep};
+    int ld[2], start[2], at = skip;
+    struct gb_gemm_args g;
+    char error[200];
+
+    memset(legal, 0, sizeof legal);
+    for (int o = 0; o < 2; o++) {
+        ld[o] = gap ? rows[o] + gap : (rows[o] + 7) / 8 * 8 + 8;
+        start[o] = at;
+        for (int j = 0; j < cols[o]; j++)
+            memset(legal + 2 * (at + j * ld[o]), 1, 2 * (size_t)rows[o]);
+        at += ld[o] * cols[o] + (gap ? 3 : 8);
+    }
+    if (at > ROOM)
+        bail("the operands do not fit");
+    legal[2 * start[1]] = !hole;
+    g = (struct gb_gemm_args){.a = (uintptr_t)(area + start[0]),
+                              .b = (uintptr_t)(area + start[1]),
+                              .c = (uintptr_t)product,
+                              .m = m,
+                              .n = n,
+                              .k = deep,
+                              .k_end = deep,
+                              .a_m = an ? 1 : ld[0],
+                              .a_k = an ? ld[0] : 1,
+                              .b_k = bn ? 1 : ld[1],
+                              .b_n = bn ? ld[1] : 1,
+                              .ldc = 200,
+                              .split_len = deep,
+                              .splits = 1,
+                              .split_count = 1,
+                              .batch = 1,
+                              .group_m = 1,
+                              .alpha = {1, 0},
+                              .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
+    reads_watch(area, legal, sizeof legal);
+    if (gb_fiber_run(k, 3, reads_threads(k), reads_smem(k), &g, sizeof g, 1, error,
+                     sizeof error))
+        bail("%s", error);
+    if (reads_all() < 2 * ((long)m + n) * deep)
+        bail("not even the operands are read");
+    return reads_wrong();
+}
+
+static void check_reads(void)
+{
+    static const int sides[] = {1, 7, 63, 64, 72, 129}, depths[] = {1, 31, 40, 77};
+    long aligned = 0, ragged = 0, tried = 0;
+
+    for (int l = 0; l < READS_LAYOUTS; l++)
+        for (size_t i = 0; i < 6 * 6 * 4; i++) {
+            int m = sides[i % 6], n = sides[i / 6 % 6], k = depths[i / 36];
+
+            aligned += stray(&reads_aligned[l], m, n, k, 0, 0, false);
+            ragged +=
+                stray(&reads_ragged[l], m, n, k, (int)(i * 5 % 8), (int)(i % 4), false);
+            tried++;
+        }
+    is_int(0, aligned, "%ld products: nothing but the operands is read", tried);
+    is_int(0, ragged, "nor of ragged ones, padding neither");
+    ok(stray(&reads_aligned[0], 70, 70, 40, 0, 0, true) > 0 &&
+           stray(&reads_ragged[0], 70, 70, 40, 1, 1, true) > 0,
+       "a read of one element that is not the product's is seen");
+}
+
 int main(void)
 {
     plan_lazy();
@@ -479,6 +559,7 @@ int main(void)
     check_table();
     fill_operands();
     check_copies();
+    check_reads();
 #if defined(__x86_64__)
     check_compilations();
 #endif

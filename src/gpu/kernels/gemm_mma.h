@@ -261,29 +261,25 @@ struct MmaShifter {
 
     GB_DEVICE void vectors(uint32_t (&w)[8], const unsigned char *p) const
     {
-        const Vec<uint32_t, 4> low = gb_load<uint32_t, 4>((const uint32_t *)p);
-        Vec<uint32_t, 4> high = {};
-
-        if (shift)
-            high = gb_load<uint32_t, 4>((const uint32_t *)(p + 16));
-        GB_UNROLL
-        for (int i = 0; i < 4; i++) {
-            w[i] = low.at[i];
-            w[4 + i] = high.at[i];
+        gb_get16(w, p);
+        if (shift) {
+            gb_get16(w + 4, p + 16);
+        } else {
+            GB_UNROLL
+            for (int i = 4; i < 8; i++)
+                w[i] = 0;
         }
     }
 
     GB_DEVICE static void elements(uint32_t (&w)[8], const unsigned char *p, int exist)
     {
-        const uint16_t *element = (const uint16_t *)p;
-
         GB_UNROLL
         for (int i = 0; i < 8; i++)
             w[i] = 0;
         GB_UNROLL
         for (int e = 0; e < 8; e++)
             if (e < exist)
-                w[e / 2] |= (uint32_t)element[e] << e % 2 * 16;
+                w[e / 2] |= gb_get2(p + 2 * e) << e % 2 * 16;
     }
 
     GB_DEVICE void fetch(gb_shared_at, int64_t deep)

@@ -6,6 +6,7 @@
  *   gb_copy16(to, from[, valid])          16 bytes from global memory, asynchronous; zeros
  *                                         past `valid`, of which 0 reads nothing
  *   gb_put16(to, words)                   16 bytes from registers
+ *   gb_get16(words, from), gb_get2(from)  16 bytes, or 2, of global memory
  *   gb_ldmatrix<trans>(r, at)             four matrices of 8x8; lane 8q+i names row i of
  *                                         matrix q. r[q] gets row lane/4 (trans: column),
  *                                         elements 2*(lane%4) and the next
@@ -19,6 +20,21 @@
 #define GB_MMA_H
 
 #include "seam.h"
+
+GB_INLINE void gb_get16(uint32_t *words, const void *from)
+{
+    const Vec<uint32_t, 4> v =
+        gb_load<uint32_t, 4>(static_cast<const uint32_t *>(from));
+
+    GB_UNROLL
+    for (int i = 0; i < 4; i++)
+        words[i] = v.at[i];
+}
+
+GB_INLINE uint32_t gb_get2(const void *from)
+{
+    return *static_cast<const uint16_t *>(from);
+}
 
 #if GB_SEAM_CUDA
 
