@@ -153,19 +153,14 @@ struct MmaWalk {
     }
 };
 
-/* Which of a thread's chunks exist. */
+/* Which of a thread's chunks exist. What follows from the thread is found anew each time: at
+ * the edges alone, and not held in registers elsewhere. */
 template <class Walk, int TILE, int K, bool ACROSS>
 struct MmaMask {
-    int rows;  /* ACROSS: of the tile, from the thread's first row on */
-    int along; /* elements of the thread's chunks: ACROSS: of a step that has all of k */
-    int row, before; /* the thread's first row; elements in front of its chunks */
-    bool full;       /* all rows of the tile exist */
+    int rows; /* of the tile that exist */
 
-    GB_DEVICE MmaMask(const Walk &walk, int64_t left)
-        : rows((int)gb_tile_min(left, TILE) - walk.row), row(walk.row),
-          before(walk.chunk * 8), full(left >= TILE)
+    GB_DEVICE explicit MmaMask(int64_t left) : rows((int)gb_tile_min(left, TILE))
     {
-        along = ACROSS ? 8 : clamp((int)gb_tile_min(left, TILE) - before);
     }
     GB_DEVICE static int clamp(int x)
     {
@@ -173,14 +168,16 @@ struct MmaMask {
     }
     GB_DEVICE bool whole(int64_t deep) const
     {
-        return full && deep >= K;
+        return rows == TILE && deep >= K;
     }
     /* Elements of the chunk of one turn, of a step with `deep` (at most K) of k. */
-    GB_DEVICE int exist(int turn, int deep) const
+    GB_DEVICE int exist(const Walk &walk, int turn, int deep) const
     {
-        if (ACROSS)
-            return turn * Walk::ROW_STEP < rows ? clamp(deep - before) : 0;
-        return row + turn * Walk::ROW_STEP < deep ? along : 0;
+        const int row = walk.row + turn * Walk::ROW_STEP;
+
+        return row < (ACROSS ? rows : deep)
+                   ? clamp((ACROSS ? deep : rows) - walk.chunk * 8)
+                   : 0;
     }
 };
 
@@ -199,7 +196,7 @@ struct MmaCopier {
                         int64_t left, bool)
         : from(static_cast<const unsigned char *>(base) + walk.row * stride * 2 +
                walk.chunk * 16),
-          step(Walk::ROW_STEP * 2 * stride), to(walk.first()), mask(walk, left)
+          step(Walk::ROW_STEP * 2 * stride), to(walk.first()), mask(left)
     {
     }
 
@@ -215,10 +212,11 @@ struct MmaCopier {
                 gb_copy16(at + Walk::place(turn), p);
         } else {
             const int some = (int)gb_tile_min(deep, K);
+            const Walk walk;
 
             GB_UNROLL
             for (int turn = 0; turn < Walk::TURNS; turn++, p += step)
-                gb_copy16(at + Walk::place(turn), p, 2 * mask.exist(turn, some));
+                gb_copy16(at + Walk::place(turn), p, 2 * mask.exist(walk, turn, some));
         }
         from = ACROSS ? from + K * 2 : p;
     }
@@ -239,7 +237,6 @@ struct MmaShifter {
     MmaMask<Walk, TILE, K, ACROSS> mask;
     int shift;    /* bytes from there to the chunk */
     bool inside;  /* the bytes in front of the chunk are the matrix's */
-    int reach;    /* elements from the chunk to the end of the vectors around it */
     int held_off; /* the shift of what is held */
     uint32_t held[Walk::TURNS][8];
 
@@ -248,15 +245,20 @@ struct MmaShifter {
                          int64_t left, bool first)
         : from(static_cast<const unsigned char *>(base) + walk.row * stride * 2 +
                walk.chunk * 16),
-          step(Walk::ROW_STEP * 2 * stride), to(walk.first()), mask(walk, left)
+          step(Walk::ROW_STEP * 2 * stride), to(walk.first()), mask(left)
     {
         shift = (int)(reinterpret_cast<uintptr_t>(from) & 15);
         from -= shift;
-        reach = shift ? 16 - shift / 2 : 8;
         inside = shift == 0 || walk.chunk > 0 || !(ACROSS || first);
-        if (!ACROSS && gb_tile_min(left, 2 * TILE) - mask.before < reach)
+        if (!ACROSS && gb_tile_min(left, 2 * TILE) < end())
             inside = false;
         held_off = 0;
+    }
+
+    /* Where the vectors around the chunk end, in elements along its row of the buffer. */
+    GB_DEVICE int end() const
+    {
+        return Walk().chunk * 8 + (shift ? 16 - shift / 2 : 8);
     }
 
     GB_DEVICE void vectors(uint32_t (&w)[8], const unsigned char *p) const
@@ -285,8 +287,7 @@ struct MmaShifter {
     GB_DEVICE void fetch(gb_shared_at, int64_t deep)
     {
         const unsigned char *p = from;
-        const bool around =
-            inside && (!ACROSS || gb_tile_min(deep, 2 * K) - mask.before >= reach);
+        const bool around = inside && (!ACROSS || deep >= K + 8 || deep >= end());
 
         held_off = around ? shift : 0;
         if (around && mask.whole(deep)) {
@@ -295,10 +296,11 @@ struct MmaShifter {
                 vectors(held[turn], p);
         } else {
             const int some = (int)gb_tile_min(deep, K);
+            const Walk walk;
 
             GB_UNROLL
             for (int turn = 0; turn < Walk::TURNS; turn++, p += step) {
-                const int exist = mask.exist(turn, some);
+                const int exist = mask.exist(walk, turn, some);
 
                 if (around && exist > 0)
                     vectors(held[turn], p);
@@ -458,12 +460,11 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
     gb_shared_at from = begin, to = begin;
     MmaLoader<Tile> loader(g, work);
     MmaFrags<Tile> frags[Tile::SETS];
-    int64_t left = work.deep;
     int filling = Tile::STAGES - 1;
 
     /* The first steps only fill buffers: the code that fetches is large, and so here once. */
     GB_NO_UNROLL
-    while (left > 0) {
+    while (loader.deep + (Tile::STAGES - 1) * Tile::K > 0) {
         loader.fetch(to);
         if (filling > 0) {
             loader.commit(to);
@@ -474,7 +475,6 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
             }
             continue;
         }
-        left -= Tile::K;
         GB_UNROLL
         for (int k = 0; k < Tile::KS; k++) {
             if (k == Tile::KS - 1) {

@@ -21,21 +21,6 @@
 
 #include "seam.h"
 
-GB_INLINE void gb_get16(uint32_t *words, const void *from)
-{
-    const Vec<uint32_t, 4> v =
-        gb_load<uint32_t, 4>(static_cast<const uint32_t *>(from));
-
-    GB_UNROLL
-    for (int i = 0; i < 4; i++)
-        words[i] = v.at[i];
-}
-
-GB_INLINE uint32_t gb_get2(const void *from)
-{
-    return *static_cast<const uint16_t *>(from);
-}
-
 #if GB_SEAM_CUDA
 
 typedef uint32_t gb_shared_at;
@@ -63,6 +48,19 @@ GB_INLINE void gb_put16(gb_shared_at to, const uint32_t (&w)[4])
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]),
                  "r"(w[1]), "r"(w[2]), "r"(w[3])
                  : "memory");
+}
+
+/* Volatile: asked for here, long before it is used. */
+GB_INLINE void gb_get16(uint32_t *words, const void *from)
+{
+    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(from));
+}
+
+GB_INLINE uint32_t gb_get2(const void *from)
+{
+    return __ldg(static_cast<const unsigned short *>(from));
 }
 
 template <bool TRANS>
@@ -134,6 +132,20 @@ GB_INLINE void gb_copy16(gb_shared_at to, const void *from, int valid = 16)
 GB_INLINE void gb_put16(gb_shared_at to, const uint32_t (&w)[4])
 {
     __builtin_memcpy(reinterpret_cast<void *>(to), w, sizeof w);
+}
+
+GB_INLINE void gb_get16(uint32_t *words, const void *from)
+{
+    const Vec<uint32_t, 4> v =
+        gb_load<uint32_t, 4>(static_cast<const uint32_t *>(from));
+
+    for (int i = 0; i < 4; i++)
+        words[i] = v.at[i];
+}
+
+GB_INLINE uint32_t gb_get2(const void *from)
+{
+    return *static_cast<const uint16_t *>(from);
 }
 
 /* What a lane brings to ldmatrix. */
