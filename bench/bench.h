@@ -32,6 +32,8 @@ struct bench_options {
     const char *ours, *cublas, *blas, *nvblas;
     enum bench_place place;
     enum bench_math math;
+    int group;         /* 0: the planner's */
+    const char *hints; /* "keep,stream" of A and B; NULL: the planner's */
     int repeats;
     double block_ms;
     double pause_ms; /* negative: as the peers need */

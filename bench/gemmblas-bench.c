@@ -36,6 +36,8 @@ static const char usage[] =
     "  --nvblas FILE     nvblas: another library to preload in its place\n"
     "How:\n"
     "  --kernel ROW      resident: this row of kernels.def, not the planner's choice\n"
+    "  --group N         resident: tile rows of a group of the L2 order\n"
+    "  --hints A,B       resident: what loads ask of L2: keep, stream or none\n"
     "  --device LIST     as GEMMBLAS_DEVICE\n"
     "  --repeats N       samples per library (21)\n"
     "  --block MS        least time of a sample that may repeat calls (10)\n"
@@ -59,6 +61,8 @@ enum option_id {
     O_CUBLAS,
     O_DEVICE,
     O_HELP,
+    O_GROUP,
+    O_HINTS,
     O_KERNEL,
     O_MATH,
     O_NOTE,
@@ -84,6 +88,8 @@ static const struct option options[] = {
     {"cublas", required_argument, NULL, O_CUBLAS},
     {"device", required_argument, NULL, O_DEVICE},
     {"help", no_argument, NULL, O_HELP},
+    {"group", required_argument, NULL, O_GROUP},
+    {"hints", required_argument, NULL, O_HINTS},
     {"kernel", required_argument, NULL, O_KERNEL},
     {"math", required_argument, NULL, O_MATH},
     {"note", required_argument, NULL, O_NOTE},
@@ -207,6 +213,12 @@ static void parse(struct bench_options *o, int argc, char **argv)
         case O_BLOCK:
             o->block_ms = bench_decimal("--block", optarg, 0, 10000);
             break;
+        case O_GROUP:
+            o->group = (int)bench_integer("--group", optarg, 1, INT32_MAX);
+            break;
+        case O_HINTS:
+            o->hints = optarg;
+            break;
         case O_MATH:
             o->math = parse_math(optarg);
             break;
@@ -235,6 +247,10 @@ static void parse(struct bench_options *o, int argc, char **argv)
         bench_die("give --shapes FILE or --shape MxNxK; see gemmblas-bench --help");
     if (o->kernel && o->place != BENCH_RESIDENT)
         bench_die("--kernel %s: it needs --place resident", o->kernel);
+    if (o->group && o->place != BENCH_RESIDENT)
+        bench_die("--group %d: it needs --place resident", o->group);
+    if (o->hints && o->place != BENCH_RESIDENT)
+        bench_die("--hints %s: it needs --place resident", o->hints);
 }
 
 static size_t wanted_shapes(const struct bench_options *o, struct bench_shape **shapes)

@@ -51,6 +51,7 @@ struct device_bench {
     struct bench_peer peer[BENCH_PEERS];
     int peers;
     uint64_t random;
+    uint32_t hints; /* enum gb_gemm_flags */
     int wrong;
 };
 
@@ -63,11 +64,11 @@ struct operand {
 struct device_shape {
     const struct bench_shape *s;
     struct gb_choice choice;
-    struct gb_function *gemm, *reduce;
+    struct gb_function *gemm, *reduce, *repair;
     size_t bytes_a, bytes_b, bytes_c;
     void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
     struct operand dev_a, dev_b, dev_c, dev_d; /* d: the peers' C */
-    gb_devptr partial;
+    gb_devptr partial, repaired;               /* workspaces */
     int sets;
     int at; /* the set that is next */
     double *sample[1 + BENCH_PEERS];
@@ -170,6 +171,11 @@ static bool plain(enum gb_trans t)
     return t == GB_N || t == GB_CONJ;
 }
 
+static char layout(enum gb_trans t)
+{
+    return plain(t) ? 'n' : 't';
+}
+
 static struct gb_problem problem_of(const struct bench_shape *s)
 {
     return (struct gb_problem){
@@ -186,14 +192,14 @@ static struct gb_problem problem_of(const struct bench_shape *s)
         .lda = s->lda,
         .ldb = s->ldb,
         .ldc = s->ldc,
+        .batch = s->batch,
     };
 }
 
-/* Bytes that the addresses and strides of A and B are multiples of, at most 256. */
-static uint32_t alignment(const struct bench_shape *s)
+/* Bytes that the address and strides of an operand are multiples of, at most 256. */
+static uint32_t alignment(const struct bench_shape *s, int64_t ld)
 {
-    int64_t size = (int64_t)gb_type_size(s->type);
-    int64_t bits = 256 | s->lda * size | s->ldb * size;
+    int64_t bits = 256 | ld * (int64_t)gb_type_size(s->type);
 
     return (uint32_t)(bits & -bits);
 }
@@ -202,6 +208,7 @@ static uint32_t alignment(const struct bench_shape *s)
 static const char *choose(struct device_bench *b, struct device_shape *d)
 {
     struct gb_problem p = problem_of(d->s);
+    uint32_t align_a = alignment(d->s, d->s->lda), align_b = alignment(d->s, d->s->ldb);
     const struct gb_kernel *row;
     struct gb_module *module;
     char symbol[96];
@@ -211,24 +218,28 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         if (!row)
             bench_die("--kernel %s: no such row; gemmblas info --kernels lists them",
                       b->o->kernel);
-        if (!gb_plan_score(&p, &b->dev->info, row, &d->choice))
-            return "the kernel does not serve this type on this device";
-        if (row->align > alignment(d->s))
-            return "the kernel does not take operands of this alignment";
-    } else if (!gb_plan_kernel(&p, &b->dev->info, alignment(d->s), &d->choice)) {
+        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, &d->choice))
+            return "the kernel does not serve such operands on this device";
+    } else if (!gb_plan_kernel(&p, &b->dev->info, align_a, align_b, &d->choice)) {
         return "no kernel for this type on this device";
     }
     row = d->choice.kernel;
+    if (b->o->group)
+        d->choice.group_m = b->o->group;
     if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
         return "the kernel has no batches";
     module = module_of(b, row->family);
-    gb_kernel_symbol(row, plain(d->s->transa) ? 'n' : 't',
-                     plain(d->s->transb) ? 'n' : 't', symbol, sizeof(symbol));
+    gb_kernel_symbol(row, layout(d->s->transa), layout(d->s->transb), symbol,
+                     sizeof(symbol));
     must(b->ops->module_get(b->dev, module, symbol, &d->gemm), symbol);
     if (d->choice.splits > 1) {
         gb_kernel_reduce_symbol(row, symbol, sizeof(symbol));
         must(b->ops->module_get(b->dev, module, symbol, &d->reduce), symbol);
     }
+    if (d->choice.repair)
+        must(b->ops->module_get(b->dev, module_of(b, GB_REPAIR_FAMILY),
+                                GB_REPAIR_SYMBOL, &d->repair),
+             GB_REPAIR_SYMBOL);
     return "";
 }
 
@@ -303,6 +314,57 @@ static int rotation(const struct device_bench *b, size_t bytes)
     return sets < MOST_SETS ? (int)sets : MOST_SETS;
 }
 
+static struct gb_gemm_args arguments(const struct device_shape *d, int set,
+                                     uint32_t hints)
+{
+    const struct bench_shape *s = d->s;
+    bool complex = gb_is_complex(s->type);
+    struct gb_gemm_args g = {
+        .a = operand_set(d->dev_a, set),
+        .b = operand_set(d->dev_b, set),
+        .c = operand_set(d->dev_c, set),
+        .partial = d->partial,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .k_end = s->k,
+        .a_m = plain(s->transa) ? 1 : s->lda,
+        .a_k = plain(s->transa) ? s->lda : 1,
+        .b_k = plain(s->transb) ? 1 : s->ldb,
+        .b_n = plain(s->transb) ? s->ldb : 1,
+        .ldc = s->ldc,
+        .a_batch = s->lda * bench_cols_a(s),
+        .b_batch = s->ldb * bench_cols_b(s),
+        .c_batch = s->ldc * s->n,
+        .split_len = d->choice.split_len,
+        .alpha = {1, 0},
+        .beta = {s->beta, 0},
+        .splits = d->choice.splits,
+        .split_count = d->choice.splits,
+        .batch = (int32_t)s->batch,
+        .group_m = d->choice.group_m,
+    };
+
+    if (complex && (s->transa == GB_C || s->transa == GB_CONJ))
+        g.flags |= GB_G_CONJ_A;
+    if (complex && (s->transb == GB_C || s->transb == GB_CONJ))
+        g.flags |= GB_G_CONJ_B;
+    g.flags |= hints;
+    if (s->beta == 0)
+        g.flags |= GB_G_BETA_ZERO;
+    if (d->choice.splits == 1 || gb_launch_sums_splits(d->choice.kernel, &g))
+        g.flags |= GB_G_EPILOGUE;
+    return g;
+}
+
+static size_t repair_bytes(const struct device_shape *d)
+{
+    const struct gb_gemm_args g = arguments(d, 0, 0);
+
+    return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
+                                  layout(d->s->transb), &g);
+}
+
 static void prepare(struct device_bench *b, struct device_shape *d)
 {
     const struct bench_shape *s = d->s;
@@ -342,6 +404,8 @@ static void prepare(struct device_bench *b, struct device_shape *d)
             bench_die("partial sums too large; take a smaller shape");
         must(b->ops->mem_alloc(b->dev, partial, &d->partial), "device memory");
     }
+    if (d->choice.repair)
+        must(b->ops->mem_alloc(b->dev, repair_bytes(d), &d->repaired), "device memory");
     for (set = 0; set <= b->peers; set++) {
         d->sample[set] = calloc((size_t)b->o->repeats, sizeof(double));
         if (!d->sample[set])
@@ -358,65 +422,29 @@ static void release(struct device_bench *b, struct device_shape *d)
         free(d->sample[i]);
     if (d->partial)
         b->ops->mem_free(b->dev, d->partial);
+    if (d->repaired)
+        b->ops->mem_free(b->dev, d->repaired);
     b->ops->mem_free(b->dev, d->dev_a.base);
     b->ops->mem_free(b->dev, d->dev_b.base);
     b->ops->mem_free(b->dev, d->dev_c.base);
     b->ops->mem_free(b->dev, d->dev_d.base);
 }
 
-static struct gb_gemm_args arguments(const struct device_shape *d, int set)
-{
-    const struct bench_shape *s = d->s;
-    bool complex = gb_is_complex(s->type);
-    struct gb_gemm_args g = {
-        .a = operand_set(d->dev_a, set),
-        .b = operand_set(d->dev_b, set),
-        .c = operand_set(d->dev_c, set),
-        .partial = d->partial,
-        .m = s->m,
-        .n = s->n,
-        .k = s->k,
-        .k_end = s->k,
-        .a_m = plain(s->transa) ? 1 : s->lda,
-        .a_k = plain(s->transa) ? s->lda : 1,
-        .b_k = plain(s->transb) ? 1 : s->ldb,
-        .b_n = plain(s->transb) ? s->ldb : 1,
-        .ldc = s->ldc,
-        .a_batch = s->lda * bench_cols_a(s),
-        .b_batch = s->ldb * bench_cols_b(s),
-        .c_batch = s->ldc * s->n,
-        .split_len = d->choice.split_len,
-        .alpha = {1, 0},
-        .beta = {s->beta, 0},
-        .splits = d->choice.splits,
-        .split_count = d->choice.splits,
-        .batch = (int32_t)s->batch,
-        .group_m = d->choice.group_m,
-    };
-
-    if (complex && (s->transa == GB_C || s->transa == GB_CONJ))
-        g.flags |= GB_G_CONJ_A;
-    if (complex && (s->transb == GB_C || s->transb == GB_CONJ))
-        g.flags |= GB_G_CONJ_B;
-    if (s->beta == 0)
-        g.flags |= GB_G_BETA_ZERO;
-    if (d->choice.splits == 1)
-        g.flags |= GB_G_EPILOGUE;
-    return g;
-}
-
 /* Queue one product of ours. */
 static void launch_ours(struct device_bench *b, const struct device_shape *d, int set)
 {
     const struct gb_kernel *row = d->choice.kernel;
-    struct gb_gemm_args g = arguments(d, set);
+    char a = layout(d->s->transa), b_ = layout(d->s->transb);
+    struct gb_gemm_args g = arguments(d, set, b->hints);
 
-    must(gb_launch_gemm(b->dev, b->stream, d->gemm, row,
-                        plain(d->s->transa) ? 'n' : 't',
-                        plain(d->s->transb) ? 'n' : 't', &g, 0),
-         row->name);
-    if (g.splits > 1)
-        must(gb_launch_reduce(b->dev, b->stream, d->reduce, &g, 0), "the reduction");
+    if (d->choice.repair)
+        must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, a,
+                              b_, d->repaired, &g),
+             GB_REPAIR_SYMBOL);
+    must(gb_launch_gemm(b->dev, b->stream, d->gemm, row, a, b_, &g, 0), row->name);
+    if (!(g.flags & GB_G_EPILOGUE))
+        must(gb_launch_reduce(b->dev, b->stream, d->reduce, row, &g, 0),
+             "the reduction");
 }
 
 /* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */
@@ -500,12 +528,52 @@ static void judge(struct device_bench *b, struct device_shape *d, struct bench_r
         row->ours_wrong = !bench_judge(d->s, b->o->math, d->a, d->b, d->c0, d->x);
 }
 
+/* "keep", "stream" or "none", for A and for B. */
+static uint32_t hints_of(const char *text)
+{
+    static const char *const word[] = {"keep", "stream", "none"};
+    static const uint32_t flag[2][3] = {{GB_G_KEEP_A, GB_G_STREAM_A, 0},
+                                        {GB_G_KEEP_B, GB_G_STREAM_B, 0}};
+    char pair[32];
+
+    for (int a = 0; text && a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            snprintf(pair, sizeof(pair), "%s,%s", word[a], word[b]);
+            if (strcmp(text, pair) == 0)
+                return flag[0][a] | flag[1][b];
+        }
+    if (text)
+        bench_die("--hints %s: give two of keep, stream and none", text);
+    return 0;
+}
+
+/* What a row's note says of how ours ran. */
+static void describe_choice(const struct bench_options *o, const struct device_shape *d,
+                            char *remark, size_t size)
+{
+    static const char *const repaired[] = {"", "A copied", "B copied", "A, B copied"};
+    char group[24] = "";
+    const char *part[] = {o->kernel ? "kernel forced" : "", group,
+                          o->hints ? o->hints : "", repaired[d->choice.repair]};
+
+    if (o->group)
+        snprintf(group, sizeof(group), "group %d", o->group);
+    *remark = '\0';
+    for (size_t i = 0; i < GB_COUNT(part); i++) {
+        size_t used = strlen(remark);
+
+        if (*part[i])
+            snprintf(remark + used, size - used, "%s%s", used ? "; " : "", part[i]);
+    }
+}
+
 static void measure(struct device_bench *b, const struct bench_shape *s)
 {
     struct device_shape d = {.s = s};
     struct bench_row row[1 + BENCH_PEERS];
     int order[1 + BENCH_PEERS];
     const char *why = choose(b, &d);
+    char remark[64];
     bool wrong = false;
     int r;
     int i;
@@ -517,9 +585,10 @@ static void measure(struct device_bench *b, const struct bench_shape *s)
         return;
     }
     prepare(b, &d);
+    describe_choice(b->o, &d, remark, sizeof(remark));
     for (i = 0; i <= b->peers; i++) {
         row[i] = (struct bench_row){.shape = s,
-                                    .remark = b->o->kernel ? "kernel forced" : NULL,
+                                    .remark = remark,
                                     .place = BENCH_RESIDENT,
                                     .math = b->o->math,
                                     .kernel = d.choice.kernel->name,
@@ -564,6 +633,7 @@ int bench_on_device(const struct bench_options *o, const struct bench_shape *sha
         bench_die("out of memory; close other programs");
     b->o = o;
     b->random = o->seed;
+    b->hints = hints_of(o->hints);
     open_device(b, &guest);
     for (i = 0; i < count; i++)
         measure(b, &shapes[i]);

@@ -75,6 +75,7 @@ struct gb_problem {
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc;
+    int64_t batch; /* of as many products; 0 is 1 */
 };
 
 /* Who called: for traces, statistics and the choice among several providers. */

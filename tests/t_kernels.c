@@ -207,6 +207,7 @@ struct product {
     int64_t m, n, kk;
     int64_t gap[3];  /* ld beyond the least, of A, B and C */
     int64_t skip[3]; /* elements before the first, of A, B and C */
+    bool copied;     /* A and B may lie anywhere: the row gets copies where it must */
     int64_t
         grain; /* elements that leading dimensions and batch strides are multiples of */
     struct value alpha, beta;
@@ -289,6 +290,31 @@ static struct gb_function *function(const struct gb_kernel *k, const char *symbo
     return f;
 }
 
+/* Copies of what the row cannot read; their memory. */
+static gb_devptr repair(const struct product *p, struct gb_gemm_args *g)
+{
+    static struct gb_function *f;
+    static struct gb_module *m;
+    const struct gb_image *image = gb_image_find(GB_REPAIR_FAMILY, &dev->info);
+    unsigned which = 1 + (unsigned)(draw() % 3);
+    gb_devptr work;
+
+    if (!f) {
+        must(ops->module_load(dev, GB_REPAIR_FAMILY, image ? image->data : NULL,
+                              image ? image->bytes : 0, &m),
+             GB_REPAIR_FAMILY);
+        must(ops->module_get(dev, m, GB_REPAIR_SYMBOL, &f), GB_REPAIR_SYMBOL);
+    }
+    if (p->k->align > gb_type_size(p->k->type))
+        which = GB_REPAIR_A | GB_REPAIR_B; /* else it takes what it is given */
+    must(ops->mem_alloc(dev, gb_max(gb_launch_repair_bytes(which, p->ta, p->tb, g), 1),
+                        &work),
+         "mem_alloc");
+    must(gb_launch_repair(dev, stream, f, p->k, which, p->ta, p->tb, work, g),
+         GB_REPAIR_SYMBOL);
+    return work;
+}
+
 /* C := as gemm_args.h says, in as many launches as the product's cut asks for. */
 static void compute(const struct product *p, const struct operand *a,
                     const struct operand *b, const struct operand *c)
@@ -325,6 +351,8 @@ static void compute(const struct product *p, const struct operand *a,
         .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) |
                  (p->conj_b ? GB_G_CONJ_B : 0) | (beta_zero ? GB_G_BETA_ZERO : 0),
     };
+    struct gb_gemm_args launched;
+    gb_devptr work;
     char symbol[96];
 
     gb_kernel_symbol(k, p->ta, p->tb, symbol, sizeof symbol);
@@ -339,15 +367,21 @@ static void compute(const struct product *p, const struct operand *a,
         g.b = address(b, at * g.b_k);
         g.split0 = (int32_t)gb_split_first(at, split_len);
         g.split_count = (int32_t)gb_split_touched(at, g.k_end, split_len);
-        if (splits == 1 && g.k_end == p->kk)
+        if (splits == 1 ? g.k_end == p->kk : gb_launch_sums_splits(k, &g))
             g.flags |= GB_G_EPILOGUE;
-        must(gb_launch_gemm(dev, stream, function(k, symbol), k, p->ta, p->tb, &g,
-                            p->grid),
+        launched = g;
+        work = p->copied ? repair(p, &launched) : 0;
+        must(gb_launch_gemm(dev, stream, function(k, symbol), k, p->ta, p->tb,
+                            &launched, p->grid),
              symbol);
+        if (p->copied) {
+            must(ops->stream_sync(dev, stream), "stream_sync");
+            ops->mem_free(dev, work);
+        }
     }
-    if (splits > 1) {
+    if (!(g.flags & GB_G_EPILOGUE)) {
         gb_kernel_reduce_symbol(k, symbol, sizeof symbol);
-        must(gb_launch_reduce(dev, stream, function(k, symbol), &g,
+        must(gb_launch_reduce(dev, stream, function(k, symbol), k, &g,
                               1 + (uint32_t)(draw() % 5)),
              symbol);
     }
@@ -727,6 +761,48 @@ static void check_turns(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
+/* Clusters of every size add up the splits of a tile, also of one that reaches past C on both
+ * sides, and into a C of any alignment. That they give the bits of the reduction: check_bits(). */
+static void check_together(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int splits = 2; splits <= GB_SPLITS_TOGETHER + 1; splits++) {
+        struct product p = plain(k, ta, tb);
+
+        p.m = k->tile_m + 3 - splits % 3 * 3;
+        p.n = 2 * k->tile_n + 5;
+        p.kk = splits * k->tile_k - 7;
+        p.split_len = k->tile_k;
+        p.batch = 1 + splits % 2;
+        p.alpha = alphas[splits % 2];
+        p.beta = betas[splits % 3];
+        p.gap[2] = splits % 2 ? 1 : gb_round_up(p.m, 16) - p.m;
+        check_exact(&p);
+    }
+}
+
+/* Operands of 16-bit elements that begin anywhere and have any leading dimension. */
+static void check_copied(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 10; x++) {
+        struct product p = plain(k, ta, tb);
+
+        p.copied = true;
+        p.grain = 1;
+        p.m = x < 8 ? k->tile_m + 1 + x : 3;
+        p.n = x < 8 ? k->tile_n - x : 300;
+        p.kk = x < 8 ? 2 * k->tile_k + 3 * x - 5 : x;
+        for (int i = 0; i < 3; i++) {
+            p.skip[i] = (int64_t)(draw() % 9);
+            p.gap[i] = (int64_t)(draw() % 9);
+        }
+        p.beta = betas[x % 3];
+        p.batch = x % 4 == 3 ? 3 : 1;
+        p.broadcast = x % 8 == 7;
+        p.split_len = x % 5 == 4 ? k->tile_k : 0;
+        check_exact(&p);
+    }
+}
+
 /* Special values: alpha 0 ignores NaN in A and B, by the epilogue and by the reduction; NaN
  * and infinity otherwise arrive. */
 static void check_special(const struct gb_kernel *k)
@@ -820,6 +896,10 @@ static void check_row(const struct gb_kernel *k)
         check_bits(k, ta, tb);
         if (k->flags & GB_K_TMA)
             check_turns(k, ta, tb);
+        if (k->flags & GB_K_TMA)
+            check_together(k, ta, tb);
+        if (gb_launch_can_repair(k, &dev->info))
+            check_copied(k, ta, tb);
     }
     check_special(k);
     check_denormals(k);
@@ -844,6 +924,7 @@ static void check_table(void)
 int main(void)
 {
     const char *knob = getenv("GEMMBLAS_DEVICE");
+    const char *rows = getenv("GB_TEST_ROWS"); /* only those whose name begins so */
     struct gb_device_ref ref;
     struct gb_guest guest;
 
@@ -860,7 +941,9 @@ int main(void)
     for (int i = 0; i < gb_kernel_count; i++) {
         const struct gb_kernel *k = &gb_kernels[i];
 
-        if (!gb_kernel_runs(k, &dev->info))
+        if (rows && strncmp(k->name, rows, strlen(rows)) != 0)
+            skip("%s: not among GB_TEST_ROWS", k->name);
+        else if (!gb_kernel_runs(k, &dev->info))
             skip("%s: not for %s", k->name, dev->info.arch_name);
         else if (hardware && !gb_image_find(k->family, &dev->info))
             skip("%s: built without an image for %s", k->name, dev->info.arch_name);

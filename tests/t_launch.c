@@ -9,16 +9,19 @@
 #include "geometry.h"
 #include "kernels.h"
 #include "launch.h"
+#include "repair_args.h"
 #include "tap.h"
 #include "tensor_map.h"
 #include "util.h"
 
 static struct {
     struct gb_tma_args args;
+    struct gb_repair_args repair;
     size_t bytes;
     struct gb_tensor tensor[3];
     int launches, maps;
-    uint32_t grid, block, smem;
+    uint32_t grid, block, smem, cluster;
+    bool early;
     enum gb_status answer; /* of tensor_map */
 } seen;
 
@@ -33,7 +36,19 @@ static enum gb_status note_launch(struct gb_device *dev, struct gb_stream *s,
     seen.smem = smem;
     seen.bytes = bytes;
     memcpy(&seen.args, args, bytes < sizeof seen.args ? bytes : sizeof seen.args);
+    memcpy(&seen.repair, args, bytes < sizeof seen.repair ? bytes : sizeof seen.repair);
     return GB_SUCCESS;
+}
+
+static enum gb_status note_shaped(struct gb_device *dev, struct gb_stream *s,
+                                  struct gb_function *f,
+                                  const struct gb_launch_shape *shape, const void *args,
+                                  size_t bytes)
+{
+    seen.cluster = shape->cluster;
+    seen.early = shape->early;
+    return note_launch(dev, s, f, shape->grid, shape->block, shape->smem_bytes, args,
+                       bytes);
 }
 
 static enum gb_status note_map(struct gb_device *dev, const struct gb_tensor *tensor,
@@ -45,7 +60,8 @@ static enum gb_status note_map(struct gb_device *dev, const struct gb_tensor *te
     return seen.answer;
 }
 
-static const struct gb_device_ops ops = {.launch = note_launch, .tensor_map = note_map};
+static const struct gb_device_ops ops = {
+    .launch = note_launch, .launch_shaped = note_shaped, .tensor_map = note_map};
 static struct gb_device dev = {.ops = &ops, .info = {.multiprocessors = 132}};
 
 static enum gb_status go(const struct gb_kernel *k, const char *layout,
@@ -260,11 +276,94 @@ static void test_reduce(void)
 {
     struct gb_gemm_args g = product("nn", 1000, 1000, 64);
 
+    const struct gb_kernel *simt = gb_kernel_find("gemm_simt_f16_128x64x16");
+    const struct gb_kernel *wgmma = gb_kernel_find("gemm_wgmma_f16_64x64x64");
+
     memset(&seen, 0, sizeof seen);
-    gb_launch_reduce(&dev, NULL, NULL, &g, 0);
-    is_int(3907, seen.grid, "a reduction: a thread for each element");
-    gb_launch_reduce(&dev, NULL, NULL, &g, 7);
+    gb_launch_reduce(&dev, NULL, NULL, simt, &g, 0);
+    ok(seen.grid == 3907 && !seen.early, "a reduction: a thread for each element");
+    gb_launch_reduce(&dev, NULL, NULL, simt, &g, 7);
     is_int(7, seen.grid, "or blocks that take turns");
+    gb_launch_reduce(&dev, NULL, NULL, wgmma, &g, 0);
+    ok(seen.grid == 3907 && seen.early, "one for Hopper starts early");
+}
+
+static void test_together(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_64x64x64");
+    struct gb_gemm_args g = product("nn", 100, 130, 1024), part;
+
+    g.splits = g.split_count = 4;
+    g.split_len = 256;
+    g.batch = 2;
+    ok(gb_launch_sums_splits(k, &g), "a cluster sums four splits");
+    g.flags |= GB_G_EPILOGUE;
+    is_int(GB_SUCCESS, go(k, "nn", &g, 1), "they are launched");
+    ok(seen.cluster == 4 && seen.grid == 4 * 2 * 3 * 2 && seen.args.together == 4,
+       "a cluster for each tile, whatever the grid");
+    is_int(2 * 3 * 2, seen.args.map.units, "the map is without splits");
+    g.flags &= ~(uint32_t)GB_G_EPILOGUE;
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "or each split by itself");
+    ok(seen.cluster == 0 && seen.args.together == 1 && seen.grid == 48,
+       "in blocks that know nothing of each other");
+    part = g;
+    part.k_end = 512;
+    ok(!gb_launch_sums_splits(k, &part), "not of a part of k");
+    part = g;
+    part.splits = GB_SPLITS_TOGETHER + 1;
+    ok(!gb_launch_sums_splits(k, &part), "nor of more than a cluster has");
+    part = g;
+    part.splits = 1;
+    ok(!gb_launch_sums_splits(k, &part), "one split needs none");
+    ok(!gb_launch_sums_splits(gb_kernel_find("gemm_wgmma_f16_256x128x64_c2"), &g),
+       "nor rows that have clusters for something else");
+    ok(!gb_launch_sums_splits(gb_kernel_find("gemm_simt_f16_128x64x16"), &g),
+       "nor a row without TMA");
+}
+
+static void test_repair(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_64x64x64");
+    struct gb_gemm_args g = product("nt", 1001, 77, 333), r;
+    size_t bytes;
+
+    g.a += 2;
+    g.a_k = 1003;
+    g.b_k = 79;
+    g.b += 6;
+    g.batch = 3;
+    g.a_batch = 333 * 1003;
+    ok(!gb_launch_takes(k, &g), "ragged operands");
+    r = g;
+    bytes = gb_launch_repair_bytes(GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
+    memset(&seen, 0, sizeof seen);
+    is_int(GB_SUCCESS,
+           gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't',
+                            0x100000, &r),
+           "are copied");
+    ok(r.a == 0x100000 && r.b > r.a && r.b % 256 == 0 && r.b < 0x100000 + bytes,
+       "into one workspace");
+    ok(gb_launch_takes(k, &r), "to where TMA can read them");
+    ok(r.a_m == 1 && r.a_k == 1024 && r.b_k == 128 && r.b_n == 1 && r.b_batch == 0,
+       "their columns are aligned");
+    ok(seen.repair.x[0].rows == 1001 && seen.repair.x[0].cols == 333 &&
+           seen.repair.x[0].batch == 3 && seen.repair.x[0].ld_from == 1003 &&
+           seen.repair.x[0].from == g.a && seen.repair.x[0].to == r.a,
+       "A as it is stored, each matrix");
+    ok(seen.repair.x[1].rows == 77 && seen.repair.x[1].cols == 333 &&
+           seen.repair.x[1].batch == 1 && seen.repair.x[1].to == r.b,
+       "B once: it is broadcast");
+    r = g;
+    is_int(GB_SUCCESS,
+           gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_B, 'n', 't', 0x100000, &r),
+           "B alone");
+    ok(r.a == g.a && r.a_k == g.a_k && r.b == 0x100000, "leaves A");
+    g.k_end = 0;
+    seen.launches = 0;
+    is_int(GB_SUCCESS,
+           gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A, 'n', 't', 0x100000, &g),
+           "no k");
+    is_int(0, seen.launches, "nothing to copy");
 }
 
 int main(void)
@@ -276,5 +375,7 @@ int main(void)
     test_tensors();
     test_refused();
     test_reduce();
+    test_together();
+    test_repair();
     return 0;
 }

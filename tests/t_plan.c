@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "launch.h"
 #include "plan.h"
 #include "route.h"
 #include "tap.h"
@@ -152,16 +153,17 @@ static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
-    bool found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c);
+    bool found =
+        gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
        "the splits cover k and none is empty");
     p = problem(GB_F64, 8192, 8192, 8192);
-    found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c);
+    found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c),
+    ok(!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c),
        "a type without kernels has no plan");
 }
 
@@ -178,13 +180,18 @@ static void test_tma_choice(void)
         struct gb_plan plan;
 
         p.type_c = pairs[i][1];
-        if (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) ||
+        if (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
             !(c.kernel->flags & GB_K_TMA)) {
             skip("%s: built without Hopper's rows", name);
             continue;
         }
-        ok(gb_plan_kernel(&p, &gb_model_typical, 8, &c) && c.kernel->align <= 8,
-           "%s: operands of less alignment have another row", name);
+        ok(gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, &c) &&
+               (c.kernel->flags & GB_K_TMA) && c.repair == GB_REPAIR_B,
+           "%s: a large operand of less alignment is copied", name);
+        p.m = p.k = 8;
+        ok(gb_plan_kernel(&p, &gb_model_typical, 2, 2, &c) && c.repair == 0 &&
+               c.kernel->align <= 2,
+           "%s: for a little product another row is quicker", name);
         p = problem(pairs[i][0], 20000, 20000, 20000);
         p.type_c = pairs[i][1];
         ok(gb_plan_make(&p, &gb_model_typical, (size_t)300 << 20, &plan) == GB_OK &&
@@ -197,10 +204,13 @@ static void test_tma_choice(void)
 
             p.m = p.n = p.k = 64;
             *of[side] = GB_TMA_MOST;
-            tma = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
+            tma = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                                 &c) &&
                   (c.kernel->flags & GB_K_TMA);
             ++*of[side];
-            ok(tma && gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
+            ok(tma &&
+                   gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                                  &c) &&
                    !(c.kernel->flags & GB_K_TMA),
                "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
         }
@@ -215,25 +225,28 @@ static void test_mma_choice(void)
     struct gb_device_info older = gb_model_typical;
     struct gb_problem p = problem(GB_F16, 4096, 4096, 4096);
     struct gb_choice c = {0};
-    bool hopper = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) &&
-                  (c.kernel->flags & GB_K_TMA);
+    bool hopper =
+        gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+        (c.kernel->flags & GB_K_TMA);
     long wrong = 0;
 
     older.arch = 86;
     older.smem_per_block = 101376;
-    ok(gb_plan_kernel(&p, &older, GB_PLAN_ALIGN, &c) &&
+    ok(gb_plan_kernel(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
            (c.kernel->flags & GB_K_TENSOR) && c.kernel->align == 16 &&
            c.kernel->smem <= older.smem_per_block,
        "f16 on sm_86: %s", c.kernel->name);
     for (size_t i = 0; i < 7 * 7 * 7; i++) {
         p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
-        wrong += !gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, &c) ||
-                 (hopper && (c.kernel->flags & GB_K_TENSOR) &&
-                  !(c.kernel->flags & GB_K_TMA));
+        wrong +=
+            !gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
+            (hopper && (c.kernel->flags & GB_K_TENSOR) &&
+             !(c.kernel->flags & GB_K_TMA));
         if (p.k < 100)
             continue;
-        wrong += !gb_plan_kernel(&p, &gb_model_typical, 2, &c) ||
-                 !(c.kernel->flags & GB_K_TENSOR) || c.kernel->align != 2;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 2, 2, &c) ||
+                 !(c.kernel->flags & GB_K_TENSOR) ||
+                 (c.kernel->align != 2 && c.repair == 0);
     }
     is_int(0, wrong,
            "aligned operands meet Hopper's tensor cores by TMA alone; ragged ones "

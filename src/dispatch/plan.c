@@ -2,6 +2,7 @@
 /* The kernel by waves of tiles, the panels by memory. */
 #include "plan.h"
 
+#include "launch.h"
 #include "model.h"
 #include "util.h"
 
@@ -18,20 +19,64 @@ enum {
 static const double least_panel_bytes = 4e6;
 /* No panel computes longer than about this, so that a signal is answered. */
 static const double most_panel_seconds = 0.5;
-/* Reading and writing partial sums. */
-static const double memory_rate = 3.5e12;
-static const double reduce_latency = 5e-6;
-/* Rows that move tiles by TMA, one block per multiprocessor: until the first product; a tile's
- * epilogue, and its stores at a multiprocessor's share of the memory's rate. Estimates from
- * one run on an H200 with k = 64 and 512. */
-static const double tma_start = 2e-6, tma_tile = 0.45e-6, tma_store = 29e9;
-/* Other rows on tensor cores: a block fills its buffers before the first product and empties
- * them after the last, which only other blocks hide. Estimates. */
-static const double mma_start = 2.5e-6, mma_tile = 1e-6;
+/* What memory delivers, and L2. */
+static const double memory_rate = 4.0e12, l2_rate = 9e12;
+/* A second kernel, for the partial sums of the first. */
+static const double reduce_latency = 8e-6;
+/* A launch ahead of the product's own. */
+static const double repair_latency = 3e-6;
+/* Where a cluster sums its splits: barriers, and reading each other's sums. Clusters of more
+ * than two wait for places. */
+static const double pair_latency = 1.5e-6, together_latency = 7e-6,
+                    together_rate = 20e9;
+/* Rows on tensor cores: until the first product, and from a tile's last product to its end, of
+ * which its stores at a multiprocessor's share. Fitted to the forced rows of an H200 from 512
+ * to 8192 in bench/results. */
+static const double tma_start = 2.4e-6, tma_tile = 0.1e-6, tma_store = 25e9;
+/* Those without TMA fill their buffers anew for each tile. */
+static const double mma_start = 3e-6, mma_tile = 1e-6;
+/* From a request to memory until its data are there, when all ask. */
+static const double memory_latency = 3e-6;
 
 static int64_t round_to(int64_t x, int64_t grain)
 {
     return gb_max(grain, x / grain * grain);
+}
+
+static double larger(double x, double y)
+{
+    return x > y ? x : y;
+}
+
+/* What a row on tensor cores takes for `units` pieces of `len` of k, each of which multiplies
+ * for `unit` seconds. */
+static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel *k,
+                             int64_t cores, int blocks, int64_t units, int64_t len,
+                             double unit)
+{
+    bool tma = k->flags & GB_K_TMA;
+    double size = (double)gb_type_size(p->type),
+           size_c = (double)gb_type_size(p->type_c);
+    double m = (double)p->m, n = (double)p->n, deep = (double)p->k;
+    /* TMA fills what is not there as slowly as it moves what is */
+    double reads = (double)(k->tile_m + k->tile_n) * (double)len * size /
+                   (l2_rate / (double)cores);
+    double after =
+        (tma ? tma_tile : mma_tile) + k->tile_m * k->tile_n * size_c / tma_store;
+    double turns = (double)gb_ceil_div(units, cores * blocks), seconds, memory, most;
+
+    unit = larger(unit, reads);
+    /* blocks of one multiprocessor multiply by turns, and one stores meanwhile */
+    seconds = turns * larger(blocks * unit, unit + after);
+    /* no more arrives than is under way */
+    most = (double)(gb_min(k->tile_m, p->m) + gb_min(k->tile_n, p->n)) * k->tile_k *
+           size * k->stages * blocks * (double)gb_min(units, cores) / memory_latency;
+    memory = (double)gb_max(p->batch, 1) *
+             ((m + n) * deep * size / (most < memory_rate ? most : memory_rate) +
+              m * n * size_c / memory_rate);
+    /* what takes longer hides the most of the other */
+    return (tma ? tma_start : mma_start) + 0.9 * larger(seconds, memory) +
+           0.1 * (seconds + memory);
 }
 
 bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
@@ -42,8 +87,6 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
     double madd = gb_is_complex(k->type) ? 8 : 2;
     struct gb_choice best = {.kernel = k, .group_m = GROUP_M};
     size_t acc = gb_type_size(k->type_acc);
-    double store_bytes =
-        (double)k->tile_m * k->tile_n * (double)gb_type_size(k->type_c);
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;
@@ -52,10 +95,13 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
     best.tiles = gb_ceil_div(p->m, k->tile_m) *
-                 gb_round_up(gb_ceil_div(p->n, k->tile_n), gb_kernel_cluster(k));
+                 gb_round_up(gb_ceil_div(p->n, k->tile_n), gb_kernel_cluster(k)) *
+                 gb_max(p->batch, 1);
     for (int splits = 1; splits <= MOST_SPLITS; splits++) {
         int64_t len = gb_round_up(gb_ceil_div(p->k, splits), k->tile_k);
+        int64_t usable = (int64_t)cores;
         double unit, seconds, per_core;
+        bool together;
 
         if (splits > 1 && (len < LEAST_SPLIT || !(k->flags & GB_K_SPLITK) ||
                            (double)best.tiles * (splits - 1) >= cores))
@@ -63,19 +109,25 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
         if (gb_ceil_div(p->k, len) != splits)
             continue; /* rounding left the last splits empty */
         unit = madd * k->tile_m * k->tile_n * (double)len / rate;
+        together = splits > 1 && splits <= GB_SPLITS_TOGETHER &&
+                   (splits & (splits - 1)) == 0 && (k->flags & GB_K_TMA) &&
+                   gb_kernel_cluster(k) == 1;
+        if (together) /* clusters lie inside groups of 16 or 18 multiprocessors */
+            usable = round_to(usable, GB_SPLITS_TOGETHER);
         per_core = (double)gb_ceil_div(best.tiles * splits, (int64_t)cores);
-        if (k->flags & GB_K_TMA)
-            seconds =
-                tma_start + per_core * (unit + tma_tile + store_bytes / tma_store);
-        else if (k->flags & GB_K_TENSOR)
-            seconds =
-                mma_start + per_core * (unit + mma_tile + store_bytes / tma_store);
+        if (k->flags & GB_K_TENSOR)
+            seconds = tensor_seconds(p, k, usable, gb_kernel_blocks(k, info),
+                                     best.tiles * splits, len, unit);
         else
             /* one block hides little */
             seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0);
-        if (splits > 1)
+        if (together)
+            seconds += (splits == 2 ? pair_latency : together_latency) +
+                       4.0 * k->tile_m * k->tile_n / together_rate;
+        else if (splits > 1)
             seconds += reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
-                                            (double)acc / memory_rate;
+                                            (double)gb_max(p->batch, 1) * (double)acc /
+                                            memory_rate;
         if (splits == 1 || seconds < best.seconds) {
             best.splits = splits;
             best.split_len = splits == 1 ? gb_max(p->k, 1) : len;
@@ -87,16 +139,37 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
     return true;
 }
 
+bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
+                 const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
+                 struct gb_choice *choice)
+{
+    double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
+
+    if (!gb_plan_score(p, info, k, choice))
+        return false;
+    choice->repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
+                     (k->align > align_b ? GB_REPAIR_B : 0u);
+    if (choice->repair == 0)
+        return true;
+    if (!gb_launch_can_repair(k, info))
+        return false;
+    choice->seconds += repair_latency;
+    if (choice->repair & GB_REPAIR_A)
+        choice->seconds += 2 * size * (double)p->m * (double)p->k / memory_rate;
+    if (choice->repair & GB_REPAIR_B)
+        choice->seconds += 2 * size * (double)p->k * (double)p->n / memory_rate;
+    return true;
+}
+
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    uint32_t align, struct gb_choice *choice)
+                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
 {
     bool found = false;
 
     for (int i = 0; i < gb_kernel_count; i++) {
         struct gb_choice c;
 
-        if (gb_kernels[i].align <= align &&
-            gb_plan_score(p, info, &gb_kernels[i], &c) &&
+        if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, &c) &&
             (!found || c.seconds < choice->seconds)) {
             *choice = c;
             found = true;
@@ -162,7 +235,7 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_kernel(p, info, GB_PLAN_ALIGN, &choice))
+    if (!gb_plan_kernel(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,

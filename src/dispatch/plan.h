@@ -19,19 +19,26 @@ struct gb_choice {
     int splits;
     int64_t split_len;
     int group_m;
-    int64_t tiles;  /* of C, without splits */
-    double waves;   /* of thread blocks over the multiprocessors */
-    double seconds; /* predicted, kernel and reduction */
+    int64_t tiles;   /* of C, without splits */
+    double waves;    /* of thread blocks over the multiprocessors */
+    double seconds;  /* predicted, kernel and reduction */
+    unsigned repair; /* enum gb_repaired */
 };
 
 /* How row k would run p; false when it cannot (types, device). */
 bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
                    const struct gb_kernel *k, struct gb_choice *choice);
 
-/* The cheapest legal row for operands whose addresses and strides on the device are multiples
- * of `align` bytes, a power of two; false when there is none. */
+/* The cheapest row for operands on the device, whose addresses and strides are multiples of
+ * align_a and align_b bytes, powers of two; false when there is none. A row that wants more
+ * costs a copy of the operand first (choice->repair says of which). */
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    uint32_t align, struct gb_choice *choice);
+                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
+
+/* The same of one row. */
+bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
+                 const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
+                 struct gb_choice *choice);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

@@ -212,6 +212,11 @@ void gb_backend_event_destroy(struct gb_device *dev, struct gb_event *e)
         DO(dev, event_destroy, e);
 }
 
+void *gb_backend_stream_handle(struct gb_stream *s)
+{
+    return s->handle;
+}
+
 enum gb_status gb_backend_event_record(struct gb_device *dev, struct gb_event *e,
                                        struct gb_stream *s)
 {

@@ -115,6 +115,7 @@ void gb_backend_host_free(struct gb_device *dev, void *ptr);
 enum gb_status gb_backend_stream_create(struct gb_device *dev, struct gb_stream **out);
 void gb_backend_stream_destroy(struct gb_device *dev, struct gb_stream *s);
 enum gb_status gb_backend_stream_sync(struct gb_device *dev, struct gb_stream *s);
+void *gb_backend_stream_handle(struct gb_stream *s); /* the driver's own */
 enum gb_status gb_backend_event_create(struct gb_device *dev, struct gb_event **out);
 void gb_backend_event_destroy(struct gb_device *dev, struct gb_event *e);
 enum gb_status gb_backend_event_record(struct gb_device *dev, struct gb_event *e,

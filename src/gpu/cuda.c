@@ -57,6 +57,8 @@ enum {
 
     CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+    CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
     CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
     CU_TENSOR_MAP_SWIZZLE_128B = 3,
@@ -81,6 +83,20 @@ struct cuda_memcpy2d {
     size_t width, height;
 };
 _Static_assert(sizeof(struct cuda_memcpy2d) == 128, "layout of CUDA_MEMCPY2D_v2");
+
+/* CUlaunchConfig, CUlaunchAttribute */
+struct cuda_launch_attribute {
+    int id, pad;
+    unsigned value[16];
+};
+struct cuda_launch_config {
+    unsigned grid[3], block[3], smem_bytes;
+    void *stream;
+    struct cuda_launch_attribute *attributes;
+    unsigned count;
+};
+_Static_assert(sizeof(struct cuda_launch_attribute) == 72, "CUlaunchAttribute");
+_Static_assert(sizeof(struct cuda_launch_config) == 56, "CUlaunchConfig");
 
 /* CALL(symbol with its version, parameters): what only CUDA has, or has in its own way. All
  * answer a CUresult. */
@@ -107,6 +123,8 @@ _Static_assert(sizeof(struct cuda_memcpy2d) == 128, "layout of CUDA_MEMCPY2D_v2"
     CALL(cuMemcpy2DAsync_v2, (const struct cuda_memcpy2d *copy, void *stream))         \
     CALL(cuFuncGetAttribute, (int *value, int attribute, void *function))              \
     CALL(cuFuncSetAttribute, (void *function, int attribute, int value))               \
+    CALL(cuLaunchKernelEx, (const struct cuda_launch_config *config, void *function,   \
+                            void **params, void **extra))                              \
     CALL(cuTensorMapEncodeTiled,                                                       \
          (struct gb_tensor_map * map, int type, unsigned rank, void *at,               \
           const uint64_t *dim, const uint64_t *stride, const uint32_t *box,            \
@@ -448,6 +466,32 @@ static enum gb_status cuda_module_get(struct gb_device *dev, struct gb_module *m
     return status;
 }
 
+static enum gb_status cuda_launch_shaped(struct gb_device *dev, struct gb_stream *s,
+                                         struct gb_function *f,
+                                         const struct gb_launch_shape *shape,
+                                         const void *args, size_t args_bytes)
+{
+    struct cuda_launch_attribute attributes[2];
+    struct cuda_launch_config config = {
+        .grid = {shape->grid, 1, 1},
+        .block = {shape->block, 1, 1},
+        .smem_bytes = shape->smem_bytes,
+        .stream = gb_backend_stream_handle(s),
+        .attributes = attributes,
+    };
+    void *params[] = {(void *)args};
+
+    (void)args_bytes;
+    if (shape->cluster)
+        attributes[config.count++] =
+            (struct cuda_launch_attribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                           .value = {shape->cluster, 1, 1}};
+    if (shape->early)
+        attributes[config.count++] = (struct cuda_launch_attribute){
+            .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
+    return CU_DEV(dev, cuLaunchKernelEx, &config, f, params, NULL);
+}
+
 static enum gb_status cuda_tensor_map(struct gb_device *dev,
                                       const struct gb_tensor *tensor,
                                       struct gb_tensor_map *map)
@@ -498,5 +542,6 @@ const struct gb_device_ops gb_cuda_ops = {
     .module_unload = gb_backend_module_unload,
     .module_get = cuda_module_get,
     .launch = gb_backend_launch,
+    .launch_shaped = cuda_launch_shaped,
     .tensor_map = cuda_tensor_map,
 };

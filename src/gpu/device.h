@@ -75,6 +75,14 @@ struct gb_guest {
     uintptr_t saved[4];
 };
 
+struct gb_launch_shape {
+    uint32_t grid, block, smem_bytes;
+    uint32_t
+        cluster; /* blocks of a cluster, a divisor of grid; 0: as the kernel says */
+    /* The kernel waits by itself for what was queued before it, and may start sooner. */
+    bool early;
+};
+
 struct gb_device_ops {
     const char *name; /* "cuda", "hip", "emu" */
 
@@ -139,6 +147,11 @@ struct gb_device_ops {
     enum gb_status (*launch)(struct gb_device *dev, struct gb_stream *s,
                              struct gb_function *f, uint32_t grid, uint32_t block,
                              uint32_t smem_bytes, const void *args, size_t args_bytes);
+    /* The same for what only some devices do; NULL where there is no TMA. */
+    enum gb_status (*launch_shaped)(struct gb_device *dev, struct gb_stream *s,
+                                    struct gb_function *f,
+                                    const struct gb_launch_shape *shape,
+                                    const void *args, size_t args_bytes);
     /* Encode a description for a kernel's arguments; touches no memory of the device.
      * NULL where there is no TMA. */
     enum gb_status (*tensor_map)(struct gb_device *dev, const struct gb_tensor *tensor,

@@ -63,6 +63,16 @@ static inline int gb_kernel_cluster(const struct gb_kernel *k)
     return k->flags & GB_K_PAIRS ? 2 : 1;
 }
 
+/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA: as many as their shared
+ * memory lets it, of which each takes 1 KiB more than it asks for. */
+static inline int gb_kernel_blocks(const struct gb_kernel *k,
+                                   const struct gb_device_info *info)
+{
+    size_t blocks = (info->smem_per_block + 1024) / (k->smem + 1024);
+
+    return (k->flags & GB_K_TMA) && blocks > 1 ? (int)blocks : 1;
+}
+
 /* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns
  * ('t') of op(A) (m x k) and op(B) (k x n): gb_<name>_<a><b>. */
 void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size_t len);

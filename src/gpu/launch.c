@@ -2,12 +2,14 @@
 /* Grids, and the descriptions of matrices that TMA wants. */
 #include "launch.h"
 
+#include "repair_args.h"
 #include "tensor_map.h"
 #include "tile_map.h"
 #include "util.h"
 
 enum {
     REDUCE_BLOCKS = 4096,
+    REPAIR_BLOCKS = 4096,
     MAX_GRID = INT32_MAX,
     TMA_ALIGN = 16,
     TMA_ROW = 128, /* bytes of a box, and of a swizzled row */
@@ -29,6 +31,13 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
         return false;
     return !(k->flags & GB_K_TMA) || (g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST &&
                                       g->k_end - g->k_begin <= GB_TMA_MOST);
+}
+
+bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *g)
+{
+    return (k->flags & GB_K_TMA) && gb_kernel_cluster(k) == 1 && g->splits > 1 &&
+           g->splits <= GB_SPLITS_TOGETHER && (g->splits & (g->splits - 1)) == 0 &&
+           g->k_begin == 0 && g->k_end == g->k;
 }
 
 /* rows x cols elements with leading dimension ld, `batch` times. */
@@ -72,24 +81,40 @@ static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k,
         s = dev->ops->tensor_map(dev, &x, &t->b);
     t->c_direct = !aligned(
         g->c | (uint64_t)g->ldc * size_c | (uint64_t)g->c_batch * size_c, TMA_ALIGN);
-    if (s != GB_SUCCESS || t->c_direct || !(g->flags & GB_G_EPILOGUE))
+    if (s != GB_SUCCESS || t->c_direct || !(g->flags & GB_G_EPILOGUE) ||
+        (g->flags & GB_G_BETA_ZERO))
         return s;
     c = tensor_of(k->type_c, g->c, g->m, g->n, g->ldc, g->c_batch, g->batch);
     c.box[0] = (uint32_t)gb_min(c.box[0], k->tile_m);
-    c.box[1] = 64;
+    c.box[1] = 16;
     return dev->ops->tensor_map(dev, &c, &t->c);
 }
 
-/* A persistent grid of whole clusters: a block per multiprocessor. */
+static uint64_t l2_hint(bool keep, bool stream)
+{
+    return keep ? GB_L2_LAST : stream ? GB_L2_FIRST : GB_L2_NORMAL;
+}
+
+/* A persistent grid of whole clusters: as many blocks as run at once. Where a cluster sums splits,
+ * one for each tile. */
 static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
                                  struct gb_function *f, const struct gb_kernel *k,
                                  char a, char b, const struct gb_gemm_args *g,
                                  uint32_t most)
 {
-    struct gb_tma_args t = {.g = *g};
+    struct gb_tma_args t = {
+        .g = *g,
+        .hint_a = l2_hint(g->flags & GB_G_KEEP_A, g->flags & GB_G_STREAM_A),
+        .hint_b = l2_hint(g->flags & GB_G_KEEP_B, g->flags & GB_G_STREAM_B),
+        .together = 1,
+    };
     int cluster = gb_kernel_cluster(k);
-    int64_t room = most ? most : gb_max(dev->info.multiprocessors, cluster);
+    int64_t room = most ? most
+                        : gb_max((int64_t)dev->info.multiprocessors *
+                                     gb_kernel_blocks(k, &dev->info),
+                                 cluster);
     struct gb_tile_map map;
+    struct gb_launch_shape shape;
     enum gb_status status;
     int64_t units;
 
@@ -97,13 +122,26 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
     units = gb_min(gb_tile_map_units(&map), gb_max(room / cluster, 1));
     if (units == 0)
         return GB_SUCCESS;
+    if (g->splits > 1 && (g->flags & GB_G_EPILOGUE)) {
+        t.together = g->splits;
+        map.splits = 1;
+        units = gb_tile_map_units(&map);
+        if (units > MAX_GRID / GB_SPLITS_TOGETHER)
+            return GB_E_UNSUPPORTED;
+    }
     if (!gb_tile_map32_init(&t.map, &map))
         return GB_E_UNSUPPORTED;
     status = describe(dev, k, a, b, g, &t);
     if (status != GB_SUCCESS)
         return status;
-    return dev->ops->launch(dev, s, f, (uint32_t)(units * cluster), k->threads, k->smem,
-                            &t, sizeof t);
+    shape = (struct gb_launch_shape){
+        .grid = (uint32_t)(units * (t.together > 1 ? t.together : cluster)),
+        .block = k->threads,
+        .smem_bytes = k->smem,
+        .cluster = t.together > 1 ? (uint32_t)t.together : 0,
+        .early = true,
+    };
+    return dev->ops->launch_shaped(dev, s, f, &shape, &t, sizeof t);
 }
 
 enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
@@ -129,12 +167,104 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
 }
 
 enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
-                                struct gb_function *f, const struct gb_gemm_args *g,
-                                uint32_t most)
+                                struct gb_function *f, const struct gb_kernel *k,
+                                const struct gb_gemm_args *g, uint32_t most)
 {
     int64_t blocks = gb_ceil_div(g->m * g->n * g->batch, GB_REDUCE_THREADS);
+    const struct gb_launch_shape shape = {
+        .grid = (uint32_t)gb_min(blocks, most ? most : REDUCE_BLOCKS),
+        .block = GB_REDUCE_THREADS,
+        .early = true,
+    };
 
-    return dev->ops->launch(dev, s, f,
-                            (uint32_t)gb_min(blocks, most ? most : REDUCE_BLOCKS),
-                            GB_REDUCE_THREADS, 0, g, sizeof *g);
+    if (k->flags & GB_K_TMA)
+        return dev->ops->launch_shaped(dev, s, f, &shape, g, sizeof *g);
+    return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, g, sizeof *g);
+}
+
+bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info)
+{
+    return gb_type_size(k->type) == 2 && k->align <= GB_REPAIR_ALIGN &&
+           (info->vendor == GB_EMU || gb_image_find(GB_REPAIR_FAMILY, info));
+}
+
+/* A copy of what operand `which` is stored as, at `work`. */
+static struct gb_repair repair_of(const struct gb_gemm_args *g, unsigned which,
+                                  char layout, uint64_t work)
+{
+    bool a = which == GB_REPAIR_A;
+    int64_t deep = g->k_end - g->k_begin, wide = a ? g->m : g->n;
+    int64_t stride = a ? g->a_batch : g->b_batch;
+    /* does the unit stride run along k? */
+    bool along = a ? layout == 't' : layout == 'n';
+    struct gb_repair x = {
+        .from = a ? g->a : g->b,
+        .to = work,
+        .rows = along ? deep : wide,
+        .cols = along ? wide : deep,
+        .ld_from = a ? (along ? g->a_m : g->a_k) : (along ? g->b_n : g->b_k),
+        .batch_from = stride,
+        .batch = stride != 0 ? g->batch : 1, /* stride 0: one matrix serves all */
+    };
+    int64_t vectors = gb_ceil_div(x.rows, 8);
+
+    x.ld_to = gb_round_up(x.rows, x.rows < 64 ? 8 : 64); /* whole lines of memory */
+    x.batch_to = gb_round_up(x.ld_to * x.cols, 128);
+    while (x.lanes_log2 < 5 && 1 << x.lanes_log2 < vectors)
+        x.lanes_log2++;
+    if (x.rows > 0)
+        x.units = gb_ceil_div(x.cols * x.batch, GB_REPAIR_THREADS >> x.lanes_log2);
+    return x;
+}
+
+static size_t repair_bytes(const struct gb_repair *x)
+{
+    return (size_t)(x->batch_to * x->batch) * sizeof(uint16_t);
+}
+
+size_t gb_launch_repair_bytes(unsigned which, char a, char b,
+                              const struct gb_gemm_args *g)
+{
+    const struct gb_repair x = repair_of(g, GB_REPAIR_A, a, 0),
+                           y = repair_of(g, GB_REPAIR_B, b, 0);
+
+    return (which & GB_REPAIR_A ? repair_bytes(&x) : 0) +
+           (which & GB_REPAIR_B ? repair_bytes(&y) : 0);
+}
+
+enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
+                                struct gb_function *f, const struct gb_kernel *k,
+                                unsigned which, char a, char b, gb_devptr work,
+                                struct gb_gemm_args *g)
+{
+    struct gb_launch_shape shape = {.block = GB_REPAIR_THREADS, .early = true};
+    struct gb_repair_args r = {.x = {{.units = 0}}};
+    int n = 0;
+    int64_t blocks;
+
+    if (which & GB_REPAIR_A) {
+        r.x[n] = repair_of(g, GB_REPAIR_A, a, work);
+        work += repair_bytes(&r.x[n]);
+        g->a = r.x[n].to;
+        *(a == 't' ? &g->a_m : &g->a_k) = r.x[n].ld_to;
+        if (g->a_batch != 0)
+            g->a_batch = r.x[n].batch_to;
+        n++;
+    }
+    if (which & GB_REPAIR_B) {
+        r.x[n] = repair_of(g, GB_REPAIR_B, b, work);
+        g->b = r.x[n].to;
+        *(b == 'n' ? &g->b_n : &g->b_k) = r.x[n].ld_to;
+        if (g->b_batch != 0)
+            g->b_batch = r.x[n].batch_to;
+        n++;
+    }
+    blocks = r.x[0].units + r.x[1].units;
+    if (blocks == 0)
+        return GB_SUCCESS;
+    shape.grid = (uint32_t)gb_min(blocks, REPAIR_BLOCKS);
+    /* where rows for TMA run, this kernel is compiled for the same architecture */
+    if (k->flags & GB_K_TMA)
+        return dev->ops->launch_shaped(dev, s, f, &shape, &r, sizeof r);
+    return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, &r, sizeof r);
 }

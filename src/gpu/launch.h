@@ -5,6 +5,7 @@
 #define GB_LAUNCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "device.h"
@@ -19,6 +20,11 @@ extern "C" {
  * its `align`, sizes at most GB_TMA_MOST where TMA counts them. C may lie anywhere. */
 bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *args);
 
+/* Does one launch of row k add up its own splits, a power of two of them, in the order of the reduction and to the same
+ * bits? Then it may have GB_G_EPILOGUE, needs no partial, and takes as many blocks as it has
+ * work units, whatever `most` says. */
+bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *args);
+
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each
  * as for gb_kernel_symbol. `most`: blocks at most, 0: as many as suit the device.
  * GB_E_UNSUPPORTED when the row does not take the operands. */
@@ -26,10 +32,32 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
                               struct gb_function *f, const struct gb_kernel *k, char a,
                               char b, const struct gb_gemm_args *args, uint32_t most);
 
-/* Queue the reduction of its partial sums; f is the row's reduce function. */
+/* Queue the reduction of its partial sums; f is row k's reduce function. */
 enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
-                                struct gb_function *f, const struct gb_gemm_args *args,
-                                uint32_t most);
+                                struct gb_function *f, const struct gb_kernel *k,
+                                const struct gb_gemm_args *args, uint32_t most);
+
+/* Operands that are copied to where a row can read them, by one launch ahead of it: both sides
+ * of memory's rate, instead of a main loop that loads element by element. */
+enum gb_repaired { GB_REPAIR_A = 1, GB_REPAIR_B = 2 };
+
+/* The family and symbol of the kernel that copies. */
+#define GB_REPAIR_FAMILY "gemm_repair"
+#define GB_REPAIR_SYMBOL "gb_repair_16"
+
+/* Is there one for row k's operands? */
+bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info);
+
+/* Bytes of memory that the copies of the operands `which` (gb_repaired) take. */
+size_t gb_launch_repair_bytes(unsigned which, char a, char b,
+                              const struct gb_gemm_args *args);
+
+/* Queue the copies into `work`, aligned to 256 bytes, and let `args` describe them, for row k;
+ * f is the kernel above. */
+enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
+                                struct gb_function *f, const struct gb_kernel *k,
+                                unsigned which, char a, char b, gb_devptr work,
+                                struct gb_gemm_args *args);
 
 #ifdef __cplusplus
 }

@@ -73,7 +73,7 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
         if (i > 0)
             gb_pool_trim(&r->engine->pool);
         s = reduce
-                ? gb_launch_reduce(dev, stream, r->reduce, args, 0)
+                ? gb_launch_reduce(dev, stream, r->reduce, r->plan->kernel, args, 0)
                 : gb_launch_gemm(dev, stream, r->gemm, r->plan->kernel, a, b, args, 0);
     }
     r->stats->launches += s == GB_SUCCESS;
@@ -311,12 +311,15 @@ static int64_t sent_steps(const struct gb_pipeline *r)
 }
 
 /* `ends`: the panel's sums are whole after this step. */
-static enum gb_status launch_kernels(struct gb_pipeline *r,
-                                     const struct gb_gemm_args *g, bool ends)
+static enum gb_status launch_kernels(struct gb_pipeline *r, struct gb_gemm_args *g,
+                                     bool ends)
 {
-    enum gb_status s = launch(r, false, g);
+    enum gb_status s;
 
-    if (s == GB_SUCCESS && r->reduce && ends)
+    if (gb_launch_sums_splits(r->plan->kernel, g))
+        g->flags |= GB_G_EPILOGUE;
+    s = launch(r, false, g);
+    if (s == GB_SUCCESS && ends && !(g->flags & GB_G_EPILOGUE))
         s = launch(r, true, g);
     return s;
 }

@@ -17,8 +17,9 @@
  * m, split s at partial + s*m*n (per batch: + z*splits*m*n).
  *   - A split whose range begins inside [k_begin, k_end) starts its chain at 0; one that
  *     began before k_begin continues from partial.
- *   - With GB_G_EPILOGUE (only legal when splits == 1 and k_end == k) the kernel applies
- *     C := alpha*sum + beta*C. Otherwise each touched split's sum goes to partial.
+ *   - With GB_G_EPILOGUE (only legal when splits == 1 and k_end == k, and where
+ *     gb_launch_sums_splits() says so) the kernel applies C := alpha*sum + beta*C. Otherwise
+ *     each touched split's sum goes to partial.
  * Work units of a launch: tiles(m) x tiles(n) x splits touched x batch.
  *
  * The reduce kernel reads partial, sums the splits in ascending order and applies
@@ -36,10 +37,18 @@ enum gb_gemm_flags {
     GB_G_EPILOGUE = 1u << 2,  /* apply alpha and beta; else write partial */
     GB_G_BETA_ZERO = 1u << 3, /* beta is 0: C is never read */
     GB_G_UPPER = 1u << 4,     /* only i + row0 <= j + col0 is computed and written */
-    GB_G_LOWER = 1u << 5      /* only i + row0 >= j + col0 */
+    GB_G_LOWER = 1u << 5,     /* only i + row0 >= j + col0 */
+    /* What loads ask of L2 where a row can say it: to keep an operand, or not to. */
+    GB_G_KEEP_A = 1u << 6,
+    GB_G_STREAM_A = 1u << 7,
+    GB_G_KEEP_B = 1u << 8,
+    GB_G_STREAM_B = 1u << 9
 };
 
-enum { GB_REDUCE_THREADS = 256 };
+enum {
+    GB_REDUCE_THREADS = 256,
+    GB_SPLITS_TOGETHER = 8 /* at most, in one launch: what every cluster may have */
+};
 
 struct gb_gemm_args {
     uint64_t a, b, c; /* device addresses */

@@ -780,6 +780,7 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
     const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
     const int64_t size = g.m * g.n, total = size * g.batch;
 
+    gb_grid_wait();
     for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
          x += gb_grid() * GB_REDUCE_THREADS) {
         const int64_t z = x / size, i = x % size % g.m, j = x % size / g.m;

@@ -17,14 +17,13 @@
  * each loads half of Y for both.
  *
  * Masks: TMA fills with zeros what lies past a matrix, on every side, so the main loop has
- * none. Stores are cut off by TMA as well, but only in steps of 16 bytes: where m ends inside
- * such a step, the last columns of sums are stored element by element, since nothing between
- * the columns of C may change.
+ * none. Stores are masked by vectors of 16 bytes, and inside the last by elements.
  *
- * Epilogue: alpha and beta are applied in registers after the loop; C comes and goes through
- * BUFFERS of 64 columns x 128 bytes per warpgroup, swizzled against bank conflicts and
- * moved by TMA; the first parts of C are fetched while the products run. Sums that stay
- * partial take the same buffers to and from their workspace.
+ * Epilogue: alpha and beta are applied in registers after the loop. A warp has 16 columns of C
+ * of each 64 and waits for no other; they pass through BUFFERS of 16 columns x 128 bytes,
+ * swizzled against bank conflicts, so that whole lines of C are stored. (TMA could store them
+ * too: with k = 64 that took half as long again.) Where C is read, TMA fetches its first parts
+ * while the products run. Sums that stay partial go from registers to their workspace.
  *
  * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
  * element's bits depend on k's blocks of 16 and not on the tile or the launch. */
@@ -49,12 +48,10 @@ struct WgmmaTile {
     static constexpr int X_BYTES = BM * 128;
     static constexpr int Y_BYTES = Y_MN ? ATOMS * GB_ATOM_BYTES : BN * 128;
     static constexpr int STAGE_BYTES = X_BYTES + Y_BYTES;
-    /* C travels in parts of 64 columns by PART rows. */
+    /* C travels in parts of the 16 columns that a warp has by PART rows. */
     static constexpr int PART = 128 / sizeof(Out) < BN ? 128 / sizeof(Out) : BN;
     static constexpr int PARTS = BN / PART * MI, BUFFERS = BUFFERS_;
-    static constexpr int PART_BYTES = 64 * 128;
-    /* Buffers that the parts of a tile take in turn, and those of the next tile after them. */
-    static constexpr int TURNS = BUFFERS < PARTS ? BUFFERS : PARTS;
+    static constexpr int PART_BYTES = 16 * 128;
     /* A block starts with 168 registers per thread where there are three warpgroups: the
      * loader gives most of its own to the others. The sum is the 64 Ki of a
      * multiprocessor. */
@@ -63,8 +60,6 @@ struct WgmmaTile {
 
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
     static_assert(CLUSTER == 1 || BN % 128 == 0, "halves of Y are whole atoms");
-    static_assert(PARTS % TURNS == 0, "the next tile begins with the oldest buffer");
-    static_assert(BUFFERS >= 2, "partial sums alternate between buffers");
 };
 
 /* What the loading thread tells the others about the tile whose first buffer this is. */
@@ -80,9 +75,10 @@ struct WgmmaWork {
 template <class Tile>
 struct WgmmaShared {
     unsigned char stage[Tile::STAGES][Tile::STAGE_BYTES];
-    unsigned char part[Tile::WGS][Tile::BUFFERS][Tile::PART_BYTES];
+    unsigned char part[4 * Tile::WGS][Tile::BUFFERS]
+                      [Tile::PART_BYTES]; /* of each warp */
     uint64_t full[Tile::STAGES], empty[Tile::STAGES];
-    uint64_t arrived[Tile::WGS][Tile::BUFFERS]; /* a part of C */
+    uint64_t arrived[4 * Tile::WGS][Tile::BUFFERS]; /* a part of C */
     WgmmaWork work[Tile::STAGES];
 };
 
@@ -118,9 +114,11 @@ GB_INLINE void gb_wgmma_work(const gb_tma_args &p, uint32_t unit, int rank,
     if (unit >= p.map.units)
         return;
     gb_tile_map32_at(&p.map, unit, &tile);
+    if (Tile::CLUSTER == 1)
+        tile.split += rank; /* 0 but where a cluster sums the splits */
     gb_split_range_init(&range, &g, g.split0 + tile.split);
     work.m = (int)tile.i * Tile::BN;
-    work.n = ((int)tile.j * Tile::CLUSTER + rank) * Tile::BM;
+    work.n = ((int)tile.j * Tile::CLUSTER + rank % Tile::CLUSTER) * Tile::BM;
     work.batch = (int)tile.batch;
     work.split = g.split0 + (int)tile.split;
     work.k = (int)(range.begin - g.k_begin);
@@ -137,9 +135,10 @@ GB_INLINE void gb_wgmma_load_x(const gb_tma_args &p, uint32_t to, uint32_t bar, 
     if constexpr (Tile::X_MN) {
         GB_UNROLL
         for (int i = 0; i < Tile::BM / 64; i++)
-            gb_tma_load(to + i * GB_ATOM_BYTES, &p.b, bar, n + 64 * i, k, batch);
+            gb_tma_load(to + i * GB_ATOM_BYTES, &p.b, bar, n + 64 * i, k, batch,
+                        p.hint_b);
     } else {
-        gb_tma_load(to, &p.b, bar, k, n, batch);
+        gb_tma_load(to, &p.b, bar, k, n, batch, p.hint_b);
     }
 }
 
@@ -152,18 +151,19 @@ GB_INLINE void gb_wgmma_load_y(const gb_tma_args &p, uint32_t to, uint32_t bar, 
     constexpr uint16_t ALL = (1 << Tile::CLUSTER) - 1;
 
     if constexpr (!Tile::Y_MN && Tile::CLUSTER == 1) {
-        gb_tma_load(to, &p.a, bar, k, m, batch);
+        gb_tma_load(to, &p.a, bar, k, m, batch, p.hint_a);
     } else if constexpr (!Tile::Y_MN) {
         gb_tma_multicast(to + rank * ROWS * 128, &p.a, bar, k, m + rank * ROWS, batch,
-                         ALL);
+                         p.hint_a, ALL);
     } else {
         GB_UNROLL
         for (int i = 0; i < Tile::ATOMS; i++) {
             if (Tile::CLUSTER == 1)
-                gb_tma_load(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k, batch);
+                gb_tma_load(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k, batch,
+                            p.hint_a);
             else if (i % Tile::CLUSTER == rank)
                 gb_tma_multicast(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k,
-                                 batch, ALL);
+                                 batch, p.hint_a, ALL);
         }
     }
 }
@@ -173,11 +173,12 @@ template <class Tile>
 GB_INLINE void gb_wgmma_loader(const gb_tma_args &p, WgmmaShared<Tile> &shared,
                                int rank)
 {
-    const uint32_t clusters = (uint32_t)gb_grid() / Tile::CLUSTER;
+    const uint32_t cluster = Tile::CLUSTER > 1 ? Tile::CLUSTER : p.together;
+    const uint32_t clusters = (uint32_t)gb_grid() / cluster;
     WgmmaRing<Tile::STAGES> ring(1);
 
     GB_NO_UNROLL
-    for (uint32_t unit = (uint32_t)gb_block() / Tile::CLUSTER;; unit += clusters) {
+    for (uint32_t unit = (uint32_t)gb_block() / cluster;; unit += clusters) {
         WgmmaWork work;
 
         gb_wgmma_work<Tile>(p, unit, rank, work);
@@ -227,76 +228,172 @@ GB_INLINE int gb_wgmma_swizzled(int column, int x)
     return column * 128 + (x ^ column % 8 * 16);
 }
 
-/* Between a buffer of 64 columns x PART elements and a column-major matrix of which m x n
- * elements are left, element by element, by one warpgroup; what is not there reads as 0. */
-template <class T, int PART, bool IN>
-GB_INLINE void gb_wgmma_copy(T *matrix, int64_t ld, int64_t m, int64_t n,
-                             unsigned char *buffer)
+template <class T>
+GB_INLINE T &gb_wgmma_element(unsigned char *buffer, int column, int row)
 {
-    GB_NO_UNROLL
-    for (int e = gb_thread() % 128; e < 64 * PART; e += 128) {
-        const int column = e / PART, row = e % PART;
-        T *at = reinterpret_cast<T *>(buffer +
-                                      gb_wgmma_swizzled(column, row * (int)sizeof(T)));
-        const bool there = row < m && column < n;
+    return *reinterpret_cast<T *>(buffer +
+                                  gb_wgmma_swizzled(column, row * (int)sizeof(T)));
+}
 
-        if (IN)
-            *at = there ? matrix[row + column * ld] : T{};
-        else if (there)
-            matrix[row + column * ld] = *at;
+/* A warp's part between its buffer and a column-major matrix of which m x n elements are left:
+ * for matrices that TMA cannot describe. Words of two 16-bit elements where a column has them:
+ * it has one element before its first word when it begins inside one. */
+template <class T, int PART>
+struct WgmmaColumns {
+    static constexpr int WORD = 4 / (int)sizeof(T);
+    static constexpr bool PAIRS = WORD == 2;
+
+    T *matrix;
+    int64_t ld;
+    int rows, columns; /* that exist */
+    unsigned char *buffer;
+
+    GB_DEVICE WgmmaColumns(T *at, int64_t ld_, int64_t m, int64_t n,
+                           unsigned char *part)
+        : matrix(at), ld(ld_), rows((int)gb_tile_min(m, PART)),
+          columns((int)gb_tile_min(n, 16)), buffer(part)
+    {
+    }
+
+    GB_DEVICE static int ahead(const T *column)
+    {
+        return PAIRS ? (int)(reinterpret_cast<uintptr_t>(column) / sizeof(T) % 2) : 0;
+    }
+
+    /* Where every column is aligned to vectors: several columns at once. */
+    GB_DEVICE void put_vectors() const
+    {
+        constexpr int V = 16 / (int)sizeof(T), ACROSS = PART / V, AT_ONCE = 32 / ACROSS;
+        constexpr int TURNS = 16 / AT_ONCE;
+        const int lane = gb_thread() % 32, row = lane % ACROSS * V;
+        T *to = matrix + lane / ACROSS * ld + row;
+        Vec<T, V> v[TURNS];
+
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++)
+            v[i] = gb_load<T, V>(
+                &gb_wgmma_element<T>(buffer, lane / ACROSS + i * AT_ONCE, row));
+        if (rows >= PART && columns >= 16) {
+            GB_UNROLL
+            for (int i = 0; i < TURNS; i++)
+                gb_store(to + i * AT_ONCE * ld, v[i]);
+            return;
+        }
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++, to += AT_ONCE * ld) {
+            const int j = lane / ACROSS + i * AT_ONCE;
+
+            if (j < columns && row + V <= rows)
+                gb_store(to, v[i]);
+            GB_NO_UNROLL
+            for (int e = 0; j < columns && row + V > rows && row + e < rows; e++)
+                to[e] = gb_wgmma_element<T>(buffer, j, row + e);
+        }
+    }
+
+    GB_DEVICE void put() const
+    {
+        const int lane = gb_thread() % 32;
+        T *to = matrix;
+
+        GB_UNROLL_BY(2)
+        for (int j = 0; j < columns; j++, to += ld) {
+            const int early = ahead(to), row = lane * WORD + early;
+            const T first = gb_wgmma_element<T>(buffer, j, row % PART);
+            Vec<T, WORD> v;
+
+            v.at[0] = first;
+            if constexpr (PAIRS)
+                v.at[1] = gb_wgmma_element<T>(buffer, j, (row + 1) % PART);
+            if (row + WORD <= rows)
+                gb_store(to + row, v);
+            else if (row < rows)
+                to[row] = first;
+            if (lane < early && rows > 0)
+                to[0] = gb_wgmma_element<T>(buffer, j, 0);
+        }
+    }
+
+    /* What does not exist is not written here either: nobody stores it. */
+    GB_DEVICE void get() const
+    {
+        const int lane = gb_thread() % 32;
+
+        GB_UNROLL_BY(4)
+        for (int j = 0; j < columns; j++) {
+            const T *const from = matrix + j * ld;
+            const int row = lane * WORD + ahead(from);
+
+            if (PAIRS && row + 1 < rows) {
+                const Vec<T, 2> v = gb_load<T, 2>(from + row);
+
+                gb_wgmma_element<T>(buffer, j, row) = v.at[0];
+                gb_wgmma_element<T>(buffer, j, row + 1) = v.at[1];
+            } else if (row < rows) {
+                gb_wgmma_element<T>(buffer, j, row) = from[row];
+            }
+            if (lane < ahead(from) && rows > 0)
+                gb_wgmma_element<T>(buffer, j, 0) = from[0];
+        }
+    }
+};
+
+/* Partial sums, between the registers and the workspace of gemm_args.h: eight columns of four
+ * lanes at once, each 32 bytes of one column, which is what memory moves. WHOLE: all of the
+ * tile is there, and its pairs are aligned. */
+template <class Tile, bool LOAD, bool WHOLE>
+GB_INLINE void gb_wgmma_partial_as(const gb_gemm_args &g, const WgmmaWork &work, int wg,
+                                   float (&d)[Tile::MI][Tile::BN / 2])
+{
+    const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
+    const int64_t m = work.m + gb_wgmma_pair_m(lane, 0);
+    const int rows = (int)gb_tile_min(g.m - m, Tile::BN);
+
+    GB_UNROLL
+    for (int mi = 0; mi < Tile::MI; mi++) {
+        GB_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + mi) * 64 + warp * 16 +
+                              gb_wgmma_pair_n(lane, half);
+            float *const column =
+                reinterpret_cast<float *>(g.partial) +
+                (((int64_t)work.batch * g.splits + work.split) * g.n + n) * g.m + m;
+            const int there = n < g.n ? rows : 0;
+
+            GB_UNROLL
+            for (int a = half; a < Tile::BN / 2; a += 4) {
+                const int row = gb_wgmma_pair_m(0, a);
+                float *const sum = d[mi] + a;
+
+                if constexpr (WHOLE && LOAD) {
+                    const Vec<float, 2> v = gb_load<float, 2>(column + row);
+
+                    sum[0] = v.at[0];
+                    sum[1] = v.at[1];
+                } else if constexpr (WHOLE) {
+                    gb_store(column + row, Vec<float, 2>{{sum[0], sum[1]}});
+                } else {
+                    GB_UNROLL
+                    for (int e = 0; e < 2; e++) {
+                        if (LOAD)
+                            sum[e] = row + e < there ? column[row + e] : 0;
+                        else if (row + e < there)
+                            column[row + e] = sum[e];
+                    }
+                }
+            }
+        }
     }
 }
 
-/* Partial sums, between the registers and the workspace of gemm_args.h. Buffers alternate, so
- * that one barrier is enough before each. */
 template <class Tile, bool LOAD>
 GB_INLINE void gb_wgmma_partial(const gb_gemm_args &g, const WgmmaWork &work, int wg,
-                                WgmmaShared<Tile> &shared,
                                 float (&d)[Tile::MI][Tile::BN / 2])
 {
-    constexpr int PART = Tile::BN < 32 ? Tile::BN : 32, ACROSS = Tile::BN / PART;
-    const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
-    float *const matrix = reinterpret_cast<float *>(g.partial) +
-                          ((int64_t)work.batch * g.splits + work.split) * g.m * g.n;
-
-    if (gb_thread() % 128 == 0)
-        gb_tma_wait_read<0>();
-    gb_warpgroup_sync(1 + wg);
-    GB_UNROLL
-    for (int part = 0; part < ACROSS * Tile::MI; part++) {
-        const int64_t m = work.m + part % ACROSS * PART;
-        const int64_t n = work.n + (wg * Tile::MI + part / ACROSS) * 64;
-        unsigned char *buffer = shared.part[wg][part % Tile::BUFFERS];
-        float *sums = d[part / ACROSS] + part % ACROSS * PART / 2;
-
-        if (LOAD) {
-            gb_wgmma_copy<float, PART, true>(matrix + m + n * g.m, g.m, g.m - m,
-                                             g.n - n, buffer);
-            gb_warpgroup_sync(1 + wg);
-        }
-        GB_UNROLL
-        for (int a = 0; a < PART / 2; a += 2) {
-            float *at = reinterpret_cast<float *>(
-                buffer + gb_wgmma_swizzled(warp * 16 + gb_wgmma_pair_n(lane, a),
-                                           gb_wgmma_pair_m(lane, a) * 4));
-
-            if (LOAD) {
-                const Vec<float, 2> v = gb_load<float, 2>(at);
-
-                sums[a] = v.at[0];
-                sums[a + 1] = v.at[1];
-            } else {
-                gb_store(at, Vec<float, 2>{{sums[a], sums[a + 1]}});
-            }
-        }
-        gb_warpgroup_sync(1 + wg);
-        if (!LOAD)
-            gb_wgmma_copy<float, PART, false>(matrix + m + n * g.m, g.m, g.m - m,
-                                              g.n - n, buffer);
-    }
-    /* the buffers are free for whatever comes next, TMA included */
-    gb_fence_async();
-    gb_warpgroup_sync(1 + wg);
+    if (g.m % 2 == 0 && work.m + Tile::BN <= g.m && work.n + Tile::BM <= g.n)
+        gb_wgmma_partial_as<Tile, LOAD, true>(g, work, wg, d);
+    else
+        gb_wgmma_partial_as<Tile, LOAD, false>(g, work, wg, d);
 }
 
 /* ---- epilogue ---- */
@@ -353,7 +450,7 @@ struct WgmmaPair<gb_bf16> {
     }
 };
 
-/* What becomes of one warpgroup's sums. */
+/* What becomes of one warp's sums. */
 template <class Tile>
 struct WgmmaEpilogue {
     typedef typename Tile::Out Out;
@@ -361,7 +458,7 @@ struct WgmmaEpilogue {
 
     const gb_tma_args &p;
     WgmmaShared<Tile> &shared;
-    int wg, lane, warp;
+    int wg, lane, warp; /* of the warpgroup; index of the warp in the block */
     bool leader, reads;
     float alpha, beta; /* alpha is 0 for a tile without sums */
     uint32_t parity;   /* bit i: of buffer i */
@@ -369,7 +466,7 @@ struct WgmmaEpilogue {
     GB_DEVICE WgmmaEpilogue(const gb_tma_args &args, WgmmaShared<Tile> &memory,
                             int index)
         : p(args), shared(memory), wg(index), lane(gb_thread() % 32),
-          warp(gb_thread() / 32 % 4), leader(gb_thread() % 128 == 0),
+          warp(gb_thread() / 32), leader(lane == 0),
           reads(!(args.g.flags & GB_G_BETA_ZERO)), alpha(0),
           beta((float)args.g.beta[0]), parity(0)
     {
@@ -381,23 +478,27 @@ struct WgmmaEpilogue {
     }
     GB_DEVICE int part_n(const WgmmaWork &work, int part) const
     {
-        return work.n + (wg * Tile::MI + part / ACROSS) * 64;
+        return work.n + (wg * Tile::MI + part / ACROSS) * 64 + warp % 4 * 16;
     }
-    GB_DEVICE Out *part_of_c(const WgmmaWork &work, int part) const
+    GB_DEVICE WgmmaColumns<Out, PART> columns(const WgmmaWork &work, int part,
+                                              unsigned char *buffer) const
     {
-        return reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch +
-               part_m(work, part) + part_n(work, part) * p.g.ldc;
+        const int64_t m = part_m(work, part), n = part_n(work, part);
+
+        return {reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + m +
+                    n * p.g.ldc,
+                p.g.ldc, p.g.m - m, p.g.n - n, buffer};
     }
 
-    /* By the leader, when the buffer's last store has read it. */
+    /* By the leader, when all lanes have read the buffer. */
     GB_DEVICE void fetch(const WgmmaWork &work, int part) const
     {
         const int b = part % Tile::BUFFERS;
-        const uint32_t bar = gb_smem(&shared.arrived[wg][b]);
+        const uint32_t bar = gb_smem(&shared.arrived[warp][b]);
 
-        gb_bar_expect(bar, 64 * PART * sizeof(Out));
-        gb_tma_load(gb_smem(shared.part[wg][b]), &p.c, bar, part_m(work, part),
-                    part_n(work, part), work.batch);
+        gb_bar_expect(bar, 16 * PART * sizeof(Out));
+        gb_tma_load(gb_smem(shared.part[warp][b]), &p.c, bar, part_m(work, part),
+                    part_n(work, part), work.batch, GB_L2_NORMAL);
     }
 
     /* Fetch what the buffers hold of C while the sums are made. */
@@ -406,65 +507,101 @@ struct WgmmaEpilogue {
         alpha = work.steps > 0 ? (float)p.g.alpha[0] : 0.0f;
         if (!reads || p.c_direct || !leader)
             return;
-        gb_tma_wait_read<0>();
         for (int part = 0; part < Tile::BUFFERS && part < Tile::PARTS; part++)
             fetch(work, part);
     }
 
-    /* The buffer is this part's, and holds C's where C is read. */
+    /* The buffer holds C's part, where C is read. */
     GB_DEVICE void take(const WgmmaWork &work, int part, unsigned char *buffer)
     {
         const int b = part % Tile::BUFFERS;
 
         if (reads && !p.c_direct) {
-            gb_bar_wait(gb_smem(&shared.arrived[wg][b]), parity >> b & 1);
+            gb_bar_wait(gb_smem(&shared.arrived[warp][b]), parity >> b & 1);
             parity ^= 1u << b;
-            return;
-        }
-        if (leader)
-            gb_tma_wait_read<Tile::TURNS - 1>(); /* a group for each part: finish() */
-        gb_warpgroup_sync(1 + wg);
-        if (reads) {
-            gb_wgmma_copy<Out, PART, true>(part_of_c(work, part), p.g.ldc,
-                                           p.g.m - part_m(work, part),
-                                           p.g.n - part_n(work, part), buffer);
-            gb_warpgroup_sync(1 + wg);
+        } else if (reads) {
+            columns(work, part, buffer).get();
+            __syncwarp();
         }
     }
 
-    /* alpha * sums + beta * C, where C is what the buffer holds at `at`. */
-    GB_DEVICE void mix(float (&v)[2], const unsigned char *at) const
+    /* alpha * sums + beta * C; `old` counts where C is read. */
+    template <bool READS>
+    GB_DEVICE void mix(float (&v)[2], const float (&old)[2], float factor) const
     {
-        float old[2];
-
-        if (alpha == 0)
-            v[0] = v[1] = 0;
-        if (!reads) {
-            v[0] *= alpha;
-            v[1] *= alpha;
-            return;
-        }
-        WgmmaPair<Out>::get(at, old);
-        v[0] = gb_epilogue_f32(alpha, v[0], beta, old[0]);
-        v[1] = gb_epilogue_f32(alpha, v[1], beta, old[1]);
+        GB_UNROLL
+        for (int e = 0; e < 2; e++)
+            v[e] = READS ? gb_fma_f32(factor, v[e], beta * old[e]) : v[e] * factor;
     }
 
-    /* The sums of a part into its buffer. */
+    /* Four sums of this lane, d[4 * quad] and on, to C. */
+    GB_DEVICE void put(const WgmmaWork &work, int quad, const Vec<float, 4> &sum) const
+    {
+        const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+
+        GB_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
+                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            Out *const to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch +
+                            m + n * p.g.ldc;
+            const int there = n < p.g.n ? (int)gb_tile_min(p.g.m - m, 2) : 0;
+            const bool pair =
+                there == 2 &&
+                reinterpret_cast<uintptr_t>(to) % sizeof(Vec<Out, 2>) == 0;
+            float v[2] = {sum.at[half], sum.at[half + 1]}, old[2] = {};
+            Vec<Out, 2> c = {};
+
+            if (reads && pair)
+                c = gb_load<Out, 2>(to);
+            GB_UNROLL
+            for (int e = 0; e < 2; e++) {
+                if (reads && !pair && e < there)
+                    c.at[e] = to[e];
+                gb_widen(c.at[e], old[e]);
+            }
+            GB_UNROLL
+            for (int e = 0; e < 2; e++)
+                v[e] = gb_epilogue_f32(alpha, v[e], reads ? beta : gb_unread_f32(alpha),
+                                       old[e]);
+            GB_UNROLL
+            for (int e = 0; e < 2; e++) {
+                gb_narrow(v[e], c.at[e]);
+                if (!pair && e < there)
+                    to[e] = c.at[e];
+            }
+            if (pair)
+                gb_store(to, c);
+        }
+    }
+
+    /* The sums of a part into its buffer. The swizzle moves 16 bytes, and of a lane's addresses
+     * only bits from there on differ: they follow from the first by one operation. */
+    template <bool READS>
     GB_DEVICE void fill(const float *sums, unsigned char *buffer) const
     {
+        const int pair = gb_wgmma_swizzled(gb_wgmma_pair_n(lane, 0),
+                                           gb_wgmma_pair_m(lane, 0) * (int)sizeof(Out));
+        const int matrix = gb_wgmma_swizzled(lane % 16, lane / 16 * 16);
+        float factor;
+
+        /* alpha, but unknown to be so: else the products of all parts are made ahead of the
+         * loop over them, and spilled */
+        asm volatile("mov.b32 %0, %1;" : "=f"(factor) : "f"(alpha));
         GB_UNROLL
         for (int a = 0; a < PART / 2; a += 8) {
             uint32_t packed[4];
 
             GB_UNROLL
             for (int i = 0; i < 4; i++) {
-                unsigned char *at =
-                    buffer + gb_wgmma_swizzled(
-                                 warp * 16 + gb_wgmma_pair_n(lane, a + 2 * i),
-                                 gb_wgmma_pair_m(lane, a + 2 * i) * (int)sizeof(Out));
-                float v[2] = {sums[a + 2 * i], sums[a + 2 * i + 1]};
+                const int e = a + 2 * i;
+                unsigned char *const at = buffer + gb_wgmma_pair_n(0, e) * 128 +
+                                          (pair ^ gb_wgmma_pair_m(0, e) * sizeof(Out));
+                float v[2] = {sums[e], sums[e + 1]}, old[2] = {};
 
-                mix(v, at);
+                if (READS)
+                    WgmmaPair<Out>::get(at, old);
+                mix<READS>(v, old, factor);
                 if constexpr (sizeof(Out) == 4)
                     gb_store(reinterpret_cast<float *>(at),
                              Vec<float, 2>{{v[0], v[1]}});
@@ -472,45 +609,59 @@ struct WgmmaEpilogue {
                     packed[i] = WgmmaPair<Out>::pack(v);
             }
             if constexpr (sizeof(Out) == 2) {
-                if (reads)
+                if (READS)
                     __syncwarp(); /* a lane writes where others have read C */
-                gb_stmatrix(
-                    gb_smem(buffer + gb_wgmma_swizzled(warp * 16 + lane % 16,
-                                                       2 * (2 * a + lane / 16 * 8))),
-                    packed);
+                gb_stmatrix(gb_smem(buffer) + (matrix ^ 4 * a), packed);
             }
+        }
+    }
+
+    /* A part without sums: beta * C, or 0. */
+    GB_DEVICE void fill_unsummed(unsigned char *buffer) const
+    {
+        GB_NO_UNROLL
+        for (int e = lane; e < 16 * PART; e += 32) {
+            Out &at = gb_wgmma_element<Out>(buffer, e / PART, e % PART);
+            float old = 0;
+
+            if (reads)
+                gb_widen(at, old);
+            gb_narrow(reads ? beta * old : 0.0f, at);
         }
     }
 
     GB_DEVICE void finish(const WgmmaWork &work,
                           const float (&d)[Tile::MI][Tile::BN / 2])
     {
-        const bool cut = p.g.m * sizeof(Out) % 16 != 0;
-
-        GB_UNROLL
+        GB_NO_UNROLL
         for (int part = 0; part < Tile::PARTS; part++) {
-            unsigned char *buffer = shared.part[wg][part % Tile::BUFFERS];
-            const int64_t m = part_m(work, part), n = part_n(work, part);
-            const bool direct = p.c_direct || (cut && m + PART > p.g.m);
+            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
+            const WgmmaColumns<Out, PART> c = columns(work, part, buffer);
 
             take(work, part, buffer);
-            fill(d[part / ACROSS] + part % ACROSS * PART / 2, buffer);
-            gb_fence_async();
-            gb_warpgroup_sync(1 + wg);
-            if (direct) {
-                gb_wgmma_copy<Out, PART, false>(part_of_c(work, part), p.g.ldc,
-                                                p.g.m - m, p.g.n - n, buffer);
+            if (alpha == 0)
+                fill_unsummed(buffer);
+            GB_UNROLL
+            for (int q = 0; q < Tile::PARTS; q++) { /* registers have no index */
+                const float *const sums = d[q / ACROSS] + q % ACROSS * PART / 2;
+
+                if (q != part || alpha == 0)
+                    continue;
+                if (reads)
+                    fill<true>(sums, buffer);
+                else
+                    fill<false>(sums, buffer);
+            }
+            __syncwarp();
+            if (p.c_direct)
+                c.put();
+            else
+                c.put_vectors();
+            if (reads)
                 gb_fence_async(); /* read, before TMA fetches the next part into it */
-                gb_warpgroup_sync(1 + wg);
-            } else if (leader) {
-                gb_tma_store(&p.c, gb_smem(buffer), (int)m, (int)n, work.batch);
-            }
-            if (leader)
-                gb_tma_commit(); /* empty where direct: take() counts groups */
-            if (leader && reads && !p.c_direct && part + Tile::BUFFERS < Tile::PARTS) {
-                gb_tma_wait_read<0>();
+            __syncwarp();
+            if (leader && reads && !p.c_direct && part + Tile::BUFFERS < Tile::PARTS)
                 fetch(work, part + Tile::BUFFERS);
-            }
         }
     }
 };
@@ -550,11 +701,70 @@ GB_INLINE void gb_wgmma_step(uint32_t stage, int wg, bool add,
     gb_wgmma_commit();
 }
 
+/* ---- few tiles ---- */
+
+/* Each block of a cluster has the sums of one split of the same tile, and every thread the same
+ * places of it. Through the ring, which is empty by now, a block adds its share of all of
+ * them, in the order of the splits, and that share goes to C. */
+template <class Tile>
+GB_INLINE void gb_wgmma_together(const gb_tma_args &p, const WgmmaWork &work, int wg,
+                                 WgmmaShared<Tile> &shared,
+                                 WgmmaEpilogue<Tile> &epilogue,
+                                 const float (&d)[Tile::MI][Tile::BN / 2])
+{
+    constexpr int QUADS = Tile::MI * Tile::BN / 8, STEP = 128 * 16;
+    unsigned char *const mine =
+        shared.stage[0] + wg * QUADS * STEP + gb_thread() % 128 * 16;
+
+    static_assert(Tile::WGS * QUADS * STEP <= Tile::STAGES * Tile::STAGE_BYTES, "ring");
+    gb_named_sync<128 * Tile::WGS>(1); /* all have read their last buffer */
+    GB_UNROLL
+    for (int q = 0; q < QUADS; q++) {
+        const float *const s = d[q / (Tile::BN / 8)] + q % (Tile::BN / 8) * 4;
+        Vec<float, 4> v;
+
+        GB_UNROLL
+        for (int e = 0; e < 4; e++)
+            v.at[e] = work.steps > 0 ? s[e] : 0;
+        gb_store(reinterpret_cast<float *>(mine + q * STEP), v);
+    }
+    gb_cluster_sync();
+    epilogue.alpha = (float)p.g.alpha[0];
+    /* as many loads at once as a cluster may have blocks, whatever it has */
+    GB_NO_UNROLL
+    for (int q = (int)gb_cluster_rank(); q < QUADS; q += GB_SPLITS_TOGETHER) {
+        Vec<float, 4> v[GB_SPLITS_TOGETHER];
+
+        GB_UNROLL
+        for (int i = 0; i < GB_SPLITS_TOGETHER; i++) {
+            const int at = q + (i & -p.together);
+
+            if (at < QUADS)
+                gb_load_of(v[i].at, gb_smem(mine + at * STEP), i & (p.together - 1));
+        }
+        GB_UNROLL
+        for (int i = 0; i < GB_SPLITS_TOGETHER; i++) {
+            const int at = q + (i & -p.together);
+
+            /* the sum so far goes up; the last of each has it all */
+            if (i & (p.together - 1)) {
+                GB_UNROLL
+                for (int e = 0; e < 4; e++)
+                    v[i].at[e] += v[i - (i > 0)].at[e];
+            }
+            if (((i + 1) & (p.together - 1)) == 0 && at < QUADS)
+                epilogue.put(work, at, v[i]);
+        }
+    }
+    gb_cluster_sync(); /* nobody leaves while others read its sums */
+}
+
 template <class Tile>
 GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shared,
                                    int wg)
 {
-    const bool last = p.g.flags & GB_G_EPILOGUE;
+    const bool together = Tile::CLUSTER == 1 && p.together > 1;
+    const bool last = (p.g.flags & GB_G_EPILOGUE) && !together;
     WgmmaEpilogue<Tile> epilogue(p, shared, wg);
     WgmmaRing<Tile::STAGES> ring(0);
 
@@ -572,7 +782,7 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         if (work.carry && work.steps > 0) {
             /* A step by itself: only registers that no product is writing may be
              * loaded, and the compiler must see that. */
-            gb_wgmma_partial<Tile, true>(p.g, work, wg, shared, d);
+            gb_wgmma_partial<Tile, true>(p.g, work, wg, d);
             if (last)
                 epilogue.begin(work);
             gb_wgmma_step<Tile>(gb_smem(shared.stage[ring.at]), wg, true, d);
@@ -584,7 +794,7 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         }
         if (work.steps == 0) {
             /* no product holds back the release until all have read the work */
-            gb_warpgroup_sync(1 + wg);
+            gb_named_sync<128>(2 + wg);
             ring.next(); /* and the sums are never looked at */
         }
         GB_NO_UNROLL
@@ -599,13 +809,15 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         }
         gb_wgmma_wait<0>();
         gb_wgmma_release(shared, before);
+        if (together) {
+            gb_wgmma_together<Tile>(p, work, wg, shared, epilogue, d);
+            break;
+        }
         if (last)
             epilogue.finish(work, d);
         else
-            gb_wgmma_partial<Tile, false>(p.g, work, wg, shared, d);
+            gb_wgmma_partial<Tile, false>(p.g, work, wg, d);
     }
-    if (epilogue.leader)
-        gb_tma_wait();
 }
 
 template <class Tile>
@@ -614,18 +826,18 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
     extern __shared__ __align__(1024) unsigned char gb_wgmma_memory[];
     WgmmaShared<Tile> &shared = *reinterpret_cast<WgmmaShared<Tile> *>(gb_wgmma_memory);
     const int wg = gb_thread() / 128;
-    const int rank = Tile::CLUSTER > 1 ? (int)gb_cluster_rank() : 0;
+    const int rank = (int)gb_cluster_rank();
 
     if (gb_thread() == 0) {
         gb_tma_prefetch(&p.a);
         gb_tma_prefetch(&p.b);
-        if ((p.g.flags & GB_G_EPILOGUE) && !p.c_direct)
+        if (!(p.g.flags & GB_G_BETA_ZERO) && !p.c_direct)
             gb_tma_prefetch(&p.c);
         for (int s = 0; s < Tile::STAGES; s++) {
             gb_bar_init(gb_smem(&shared.full[s]), 1);
             gb_bar_init(gb_smem(&shared.empty[s]), Tile::WGS * Tile::CLUSTER);
         }
-        for (int i = 0; i < Tile::WGS * Tile::BUFFERS; i++)
+        for (int i = 0; i < 4 * Tile::WGS * Tile::BUFFERS; i++)
             gb_bar_init(gb_smem(&shared.arrived[i / Tile::BUFFERS][i % Tile::BUFFERS]),
                         1);
         gb_bar_fence_init();
@@ -634,12 +846,17 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
         gb_cluster_sync();
     else
         gb_sync();
+    gb_grid_wait();
     if (wg == Tile::WGS) {
         if (Tile::TRADE)
             gb_fewer_registers<Tile::LOADER_REGISTERS>();
         if (gb_thread() == Tile::WGS * 128)
             gb_wgmma_loader<Tile>(p, shared, rank);
         __syncwarp();
+        if (Tile::CLUSTER == 1 && p.together > 1) {
+            gb_cluster_sync(); /* those of gb_wgmma_together() */
+            gb_cluster_sync();
+        }
     } else {
         if (Tile::TRADE)
             gb_more_registers<Tile::REGISTERS>();
@@ -650,30 +867,37 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
         gb_cluster_sync();
 }
 
-#define GB_WGMMA_LAYOUT(symbol, tile)                                                  \
+/* A cluster of one is whatever the launch says. */
+#define GB_WGMMA_CLUSTER_1
+#define GB_WGMMA_CLUSTER_2 __cluster_dims__(2, 1, 1)
+
+#define GB_WGMMA_LAYOUT(symbol, tile, cluster)                                         \
     static_assert(sizeof(WgmmaShared<tile>) <= GB_WGMMA_SMEM(tile::BN, tile::BM,       \
                                                              tile::STAGES, tile::WGS,  \
                                                              tile::BUFFERS),           \
                   "GB_WGMMA_SMEM");                                                    \
-    extern "C" __global__ void __launch_bounds__(tile::THREADS, 1)                     \
-        __cluster_dims__(tile::CLUSTER, 1, 1)                                          \
-            symbol(const __grid_constant__ struct gb_tma_args args)                    \
+    extern "C" __global__ void __launch_bounds__(                                      \
+        tile::THREADS, GB_WGMMA_BLOCKS(tile::BN, tile::BM, tile::STAGES, tile::WGS,    \
+                                       tile::BUFFERS)) GB_WGMMA_CLUSTER_##cluster      \
+    symbol(const __grid_constant__ struct gb_tma_args args)                            \
     {                                                                                  \
         gb_gemm_wgmma<tile>(args);                                                     \
     }
 
 /* The four layouts of one row of kernels.def. A's unit stride along its rows is along m, which
  * makes Y MN-major; B's along its columns is along n, which makes X so. */
-#define GB_WGMMA_TILE(in, out, wgs, mi, bn, stages, buffers, cluster, ...)             \
-    WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, __VA_ARGS__>
-#define GB_WGMMA_ROW(name, ...)                                                        \
-    typedef GB_WGMMA_TILE(__VA_ARGS__, false, true) name##_nn;                         \
-    typedef GB_WGMMA_TILE(__VA_ARGS__, true, true) name##_nt;                          \
-    typedef GB_WGMMA_TILE(__VA_ARGS__, false, false) name##_tn;                        \
-    typedef GB_WGMMA_TILE(__VA_ARGS__, true, false) name##_tt;                         \
-    GB_WGMMA_LAYOUT(gb_##name##_nn, name##_nn)                                         \
-    GB_WGMMA_LAYOUT(gb_##name##_nt, name##_nt)                                         \
-    GB_WGMMA_LAYOUT(gb_##name##_tn, name##_tn)                                         \
-    GB_WGMMA_LAYOUT(gb_##name##_tt, name##_tt)
+#define GB_WGMMA_ROW(name, in, out, wgs, mi, bn, stages, buffers, cluster)             \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, false, true>     \
+        name##_nn;                                                                     \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, true, true>      \
+        name##_nt;                                                                     \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, false, false>    \
+        name##_tn;                                                                     \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, true, false>     \
+        name##_tt;                                                                     \
+    GB_WGMMA_LAYOUT(gb_##name##_nn, name##_nn, cluster)                                \
+    GB_WGMMA_LAYOUT(gb_##name##_nt, name##_nt, cluster)                                \
+    GB_WGMMA_LAYOUT(gb_##name##_tn, name##_tn, cluster)                                \
+    GB_WGMMA_LAYOUT(gb_##name##_tt, name##_tt, cluster)
 
 #endif

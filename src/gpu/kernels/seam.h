@@ -4,11 +4,13 @@
  * name but through this file.
  *
  *   GB_KERNEL(symbol, threads, blocks, args)   define a kernel; blocks: wanted per processor
+ *   GB_KERNEL_OF(type, symbol, ...)            the same with arguments of another type
  *   GB_DEVICE, GB_INLINE, GB_NOINLINE, GB_UNROLL, GB_NO_UNROLL, GB_UNROLL_BY(n)
  *   GB_SHARED(type, name)                      a block's static shared memory: one object
  *   GB_SHARED_DYNAMIC(type, name)              its dynamic shared memory: a pointer
  *   gb_thread() gb_block() gb_grid()           indices; grids are folded into x
  *   gb_sync()                                  the block's barrier
+ *   gb_grid_wait()                             for the kernel queued before
  *   gb_copy_async<bytes>(to, from, valid)      global to shared, zero past `valid` bytes;
  *   gb_copy_wait()                             in place for this thread after this
  *   gb_copy_commit() gb_copy_wait_groups<n>()  or by groups: all but the latest n
@@ -50,9 +52,9 @@
 #define GB_SHARED_DYNAMIC(type, name)                                                  \
     extern __shared__ __align__(128) unsigned char gb_dynamic_smem[];                  \
     type *name = reinterpret_cast<type *>(gb_dynamic_smem)
-#define GB_KERNEL(symbol, threads, blocks, args)                                       \
+#define GB_KERNEL_OF(type, symbol, threads, blocks, args)                              \
     extern "C" __global__ void __launch_bounds__(threads, blocks)                      \
-        symbol(const __grid_constant__ struct gb_gemm_args args)
+        symbol(const __grid_constant__ struct type args)
 
 /* Read anew each time: what follows from it is cheap to compute again, and must not hold
  * registers from the top of a kernel to its end. */
@@ -77,6 +79,17 @@ GB_INLINE int64_t gb_grid()
 GB_INLINE void gb_sync()
 {
     __syncthreads();
+}
+
+/* By every thread, before a kernel that may start early touches memory: what was queued before
+ * it is done. The next one may be started meanwhile. */
+GB_INLINE void gb_grid_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n"
+                 "griddepcontrol.wait;" ::
+                     : "memory");
+#endif
 }
 
 template <int BYTES>
@@ -130,10 +143,10 @@ GB_INLINE void gb_sync_warp()
     extern __attribute__((shared, aligned(128))) unsigned char gb_dynamic_smem[];      \
     type *name = reinterpret_cast<type *>(gb_dynamic_smem)
 /* clang ignores launch_bounds for AMDGPU; this attribute sets the register limit */
-#define GB_KERNEL(symbol, threads, blocks, args)                                       \
+#define GB_KERNEL_OF(type, symbol, threads, blocks, args)                              \
     extern "C"                                                                         \
         __attribute__((global, amdgpu_flat_work_group_size(threads, threads))) void    \
-        symbol(const struct gb_gemm_args args)
+        symbol(const struct type args)
 
 GB_INLINE int gb_thread()
 {
@@ -156,6 +169,10 @@ GB_INLINE int64_t gb_grid()
     return items / block;
 }
 
+GB_INLINE void gb_grid_wait()
+{
+}
+
 GB_INLINE void gb_sync()
 {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -175,8 +192,8 @@ GB_INLINE void gb_sync()
     type &name = *static_cast<type *>(gb_fiber_shared(sizeof(type)))
 #define GB_SHARED_DYNAMIC(type, name)                                                  \
     type *name = static_cast<type *>(gb_fiber_shared_dynamic())
-#define GB_KERNEL(symbol, threads, blocks, args)                                       \
-    static void symbol(const struct gb_gemm_args &args)
+#define GB_KERNEL_OF(type, symbol, threads, blocks, args)                              \
+    static void symbol(const struct type &args)
 
 GB_INLINE int gb_thread()
 {
@@ -193,11 +210,18 @@ GB_INLINE int64_t gb_grid()
     return gb_fiber_grid();
 }
 
+GB_INLINE void gb_grid_wait()
+{
+}
+
 /* the line tells barriers apart: all threads of a block must meet at the same one */
 #define gb_sync() gb_fiber_sync(__LINE__)
 #define gb_sync_warp() gb_fiber_warp(__LINE__, nullptr, nullptr)
 
 #endif
+
+#define GB_KERNEL(symbol, threads, blocks, args)                                       \
+    GB_KERNEL_OF(gb_gemm_args, symbol, threads, blocks, args)
 
 /* Aligned as a whole, so that one instruction moves it. */
 template <class T, int N>

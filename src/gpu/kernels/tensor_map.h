@@ -15,11 +15,21 @@ struct gb_tensor_map {
     uint64_t word[16];
 } __attribute__((aligned(64)));
 
+/* What a load asks of L2, as the hardware encodes it: lines are the next to go, the last, or
+ * like any others. */
+#define GB_L2_NORMAL 0x1000000000000000u
+#define GB_L2_FIRST 0x12f0000000000000u
+#define GB_L2_LAST 0x14f0000000000000u
+
 struct gb_tma_args {
-    struct gb_tensor_map a, b, c; /* c: not encoded when sums go to partial */
+    struct gb_tensor_map a, b, c; /* c: only where the kernel reads C */
+    uint64_t hint_a, hint_b;      /* GB_L2_... */
     struct gb_gemm_args g;
     struct gb_tile_map32 map; /* its tiles are those of a cluster */
     int32_t c_direct;         /* C cannot be described: loads and stores by element */
+    /* With GB_G_EPILOGUE, splits that are summed by a cluster of as many blocks, which has one
+     * tile: the map is without them. Else 1. */
+    int32_t together;
 };
 
 #endif

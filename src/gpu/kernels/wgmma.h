@@ -70,10 +70,11 @@ GB_INLINE void gb_bar_wait(uint32_t bar, uint32_t parity)
                  : "memory");
 }
 
-/* One of the block's 16 barriers, for the 128 threads of a warpgroup. */
-GB_INLINE void gb_warpgroup_sync(int id)
+/* One of the block's 16 barriers, for so many of its threads. */
+template <int THREADS>
+GB_INLINE void gb_named_sync(int id)
 {
-    asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
 
 GB_INLINE uint32_t gb_cluster_rank()
@@ -91,6 +92,17 @@ GB_INLINE void gb_cluster_sync()
                      : "memory");
 }
 
+/* From the place that `at` is here, in the shared memory of another block of the cluster. */
+GB_INLINE void gb_load_of(float (&v)[4], uint32_t at, uint32_t rank)
+{
+    asm volatile("{\n.reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n}\n"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "r"(at), "r"(rank)
+                 : "memory");
+}
+
 /* ---- TMA ---- */
 
 /* Fetch a description before the first copy needs it. */
@@ -99,54 +111,27 @@ GB_INLINE void gb_tma_prefetch(const gb_tensor_map *map)
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Boxes that reach past the tensor are filled with zeros, and count in full at the barrier. */
+/* Boxes that reach past the tensor are filled with zeros, and count in full at the barrier.
+ * `hint`: what becomes of the lines in L2, see enum gb_l2_hint. */
 GB_INLINE void gb_tma_load(uint32_t to, const gb_tensor_map *map, uint32_t bar, int x,
-                           int y, int z)
+                           int y, int z, uint64_t hint)
 {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-        ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
-        "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
-        : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.L2::cache_hint"
+                 " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "l"(hint)
+                 : "memory");
 }
 
 /* To the same place of every block of the cluster whose bit is set, and to its barrier. */
 GB_INLINE void gb_tma_multicast(uint32_t to, const gb_tensor_map *map, uint32_t bar,
-                                int x, int y, int z, uint16_t blocks)
+                                int x, int y, int z, uint64_t hint, uint16_t blocks)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes.multicast::cluster"
-                 " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
-                 "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "h"(blocks)
+                 ".mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+                 " [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(to),
+                 "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "h"(blocks), "l"(hint)
                  : "memory");
-}
-
-/* What lies past the tensor is not written, in steps of 16 bytes: see gemm_wgmma.h. */
-GB_INLINE void gb_tma_store(const gb_tensor_map *map, uint32_t from, int x, int y,
-                            int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group"
-                 " [%0, {%2, %3, %4}], [%1];" ::"l"(map),
-                 "r"(from), "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-
-GB_INLINE void gb_tma_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-/* All but the last N groups of stores have read their shared memory. */
-template <int N>
-GB_INLINE void gb_tma_wait_read()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-/* All stores are done. */
-GB_INLINE void gb_tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /* What this thread has written to shared memory is seen by TMA and wgmma; what it has read

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The argument of the repair kernel: it copies up to two operands whose address or leading
+ * dimension vector loads and TMA cannot take to where they can. Strides are in elements. */
+#ifndef GB_REPAIR_ARGS_H
+#define GB_REPAIR_ARGS_H
+
+#include <stdint.h>
+
+enum { GB_REPAIR_THREADS = 256, GB_REPAIR_ALIGN = 16 };
+
+/* rows x cols elements of 16 bits, `batch` times. `to` is aligned to GB_REPAIR_ALIGN bytes, and
+ * so is each of its columns, which are written in full vectors: ld_to has room for them. */
+struct gb_repair {
+    uint64_t from, to; /* device addresses */
+    int64_t rows, cols, ld_from, ld_to;
+    int64_t batch_from, batch_to, batch;
+    int64_t units;      /* blocks of columns: gb_launch_repair() counts them */
+    int32_t lanes_log2; /* threads that share a column */
+};
+
+struct gb_repair_args {
+    struct gb_repair x[2]; /* without units: no second one */
+};
+
+#endif
