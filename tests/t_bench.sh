@@ -74,11 +74,22 @@ is 'kernel forced' "$(column note "$file" | tail -n 1)" 'and the note says so'
 is 1 "$(grep -c '^date' "$file")" 'a second run adds no second header'
 
 # ---- shapes files ----
-for name in baseline host tiny; do
+for name in baseline host tiny workloads; do
     bash "$top_srcdir/bench/shapes/mkshapes.sh" $name |
         cmp -s - "$top_srcdir/bench/shapes/$name.tsv"
     ok $? "$name.tsv is what its generator writes"
 done
+
+# ---- profile ----
+profile=$top_srcdir/bench/profile
+BUILD=$top_builddir bash "$profile" one 2>"$tap_dir/err"
+is 2 $? 'profile without a shape is refused'
+BUILD=$top_builddir bash "$profile" gemm_none 64 2>"$tap_dir/err"
+is 2 $? 'and so is what is no row'
+grep -q 'gemmblas info --kernels' "$tap_dir/err"
+ok $? 'with a line that says where rows are'
+BUILD=$tap_dir bash "$profile" gemm_simt_f32_64x64x16 64 2>"$tap_dir/err"
+is 2 $? 'and a tree without a bench'
 
 # ---- host places ----
 if [ -n "$openblas" ]; then
