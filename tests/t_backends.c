@@ -49,7 +49,7 @@ static void load_fake(const char *file)
 struct words {
     const struct gb_device_ops *ops;
     const char *file, *init, *open, *enter, *leave, *allocs, *streams, *waits, *frees;
-    const char *flat, *rows, *one_by_one, *module, *launch;
+    const char *flat, *rows, *one_by_one, *module, *launch, *shaped, *bare;
     const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
         *push;
     int no_image[4], not_ready, out_of_memory, broken;
@@ -79,6 +79,8 @@ static const struct words cuda = {
     .module = "cuModuleLoadData image held\ncuModuleGetFunction 4 kernel\n"
               "cuFuncGetAttribute 1 5\ncuFuncSetAttribute 5 8 231424\n",
     .launch = "cuLaunchKernel 5 70000.1.1 256.1.1 98304 1 params 12345678\n",
+    .shaped = "cuLaunchKernelEx 5 96.1.1 384.1.1 200000 1 params 12345678 4:4 6:1\n",
+    .bare = "cuLaunchKernelEx 5 7.1.1 256.1.1 0 1 params 12345678\n",
     .load = "cuModuleLoadData",
     .launch_name = "cuLaunchKernel",
     .alloc_name = "cuMemAlloc_v2",
@@ -298,6 +300,19 @@ static void test_kernels(const struct words *w, struct rig *r)
            w->ops->launch(r->dev, r->s, r->f, 70000, 256, 98304, "12345678", 8),
            "%s: launch", w->ops->name);
     IS_CALLS(w->launch, "%s: the arguments, grid along x", w->ops->name);
+    if (w->ops->launch_shaped) {
+        const struct gb_launch_shape shape = {96, 384, 200000, 4, true};
+        const struct gb_launch_shape bare = {.grid = 7, .block = 256};
+
+        is_int(GB_SUCCESS,
+               w->ops->launch_shaped(r->dev, r->s, r->f, &shape, "12345678", 8),
+               "%s: launch of a shape", w->ops->name);
+        IS_CALLS(w->shaped, "%s: its clusters of four, started early", w->ops->name);
+        is_int(GB_SUCCESS,
+               w->ops->launch_shaped(r->dev, r->s, r->f, &bare, "12345678", 8),
+               "%s: a shape that asks for nothing", w->ops->name);
+        IS_CALLS(w->bare, "%s: gets nothing", w->ops->name);
+    }
     is_int(GB_E_UNSUPPORTED, w->ops->module_get(r->dev, r->m, "absent", &r->f),
            "%s: no such kernel", w->ops->name);
     is_int(GB_E_UNSUPPORTED, w->ops->module_load(r->dev, "family", NULL, 0, &r->m),

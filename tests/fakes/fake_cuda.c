@@ -3,6 +3,17 @@
  * that fake_set() knows: "context_id", "max_pitch". */
 #include "fake.h"
 
+/* CUlaunchConfig and CUlaunchAttribute, as the driver has them. */
+struct launch_config {
+    unsigned grid[3], block[3], smem;
+    void *stream;
+    struct {
+        int id, pad;
+        unsigned value[16];
+    } * attributes;
+    unsigned count;
+};
+
 enum { NO_CONTEXT = 201, NOT_FOUND = 500 };
 
 static long context_id = 77, max_pitch = 1 << 20;
@@ -380,6 +391,24 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *at,
          fill);
     memset(map, 0x5a, 128);
     return at ? 0 : 1;
+}
+
+EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function,
+                            void **params, void **extra)
+{
+    char attributes[64] = "";
+
+    if (extra)
+        return 1;
+    for (unsigned i = 0; i < config->count; i++)
+        snprintf(attributes + strlen(attributes),
+                 sizeof attributes - strlen(attributes), " %d:%u",
+                 config->attributes[i].id, config->attributes[i].value[0]);
+    CALL("%d %u.%u.%u %u.%u.%u %u %d params %.8s%s", fake_number(function),
+         config->grid[0], config->grid[1], config->grid[2], config->block[0],
+         config->block[1], config->block[2], config->smem, fake_number(config->stream),
+         (const char *)params[0], attributes);
+    return 0;
 }
 
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
