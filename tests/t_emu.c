@@ -781,8 +781,8 @@ static void test_threads(void)
 static int empty_slots(const struct gb_device_ops *table, bool tma)
 {
     void *slot[sizeof *table / sizeof(void *)];
-    int empty = ((table->tensor_map != NULL) != tma) +
-                ((table->launch_shaped != NULL) != tma);
+    int empty =
+        ((table->tensor_map != NULL) != tma) + ((table->launch_shaped != NULL) != tma);
 
     memcpy(slot, table, sizeof slot);
     for (size_t i = 0; i < GB_COUNT(slot); i++)

@@ -30,8 +30,8 @@ static const double repair_latency = 3e-6;
 static const double pair_latency = 1.5e-6, together_latency = 7e-6,
                     together_rate = 20e9;
 /* Rows on tensor cores: until the first product, and from a tile's last product to its end, of
- * which its stores at a multiprocessor's share. Fitted to the forced rows of an H200 from 512
- * to 8192 in bench/results. */
+ * which its stores at a multiprocessor's share. Fitted to sweeps of the tiles on
+ * an H200 from 512 to 8192, whose rows were not kept. */
 static const double tma_start = 2.4e-6, tma_tile = 0.1e-6, tma_store = 25e9;
 /* Those without TMA fill their buffers anew for each tile. */
 static const double mma_start = 3e-6, mma_tile = 1e-6;

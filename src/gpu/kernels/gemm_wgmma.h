@@ -22,8 +22,13 @@
  * Epilogue: alpha and beta are applied in registers after the loop. A warp has 16 columns of C
  * of each 64 and waits for no other; they pass through BUFFERS of 16 columns x 128 bytes,
  * swizzled against bank conflicts, so that whole lines of C are stored. (TMA could store them
- * too: with k = 64 that took half as long again.) Where C is read, TMA fetches its first parts
- * while the products run. Sums that stay partial go from registers to their workspace.
+ * too, but would have a warp wait until a buffer has been read.) Where C is read, TMA fetches
+ * its first parts while the products run. Sums that stay partial go from registers to their
+ * workspace; or, of few tiles, through the shared memory of a cluster that has a split each,
+ * and from registers to C.
+ *
+ * A launch may start while what was queued before it still runs: it prepares its barriers, and
+ * waits before it touches memory.
  *
  * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
  * element's bits depend on k's blocks of 16 and not on the tile or the launch. */
