@@ -100,12 +100,13 @@ while read -r family; do
                 / HGMMA\./ { products[name]++ }
                 / UTMALDG/ { loads[name]++ }
                 END { for (n in products) print n, products[n], loads[n] + 0 }' >"$tap_dir/hopper"
-            # 4 of 16 per buffer, each for 64 columns of a warpgroup
+            # 4 of 16 per buffer, each for 64 columns of a warpgroup; in the loop, and once
+            # more for the first buffer of carried sums, which stands by itself
             is '' "$(awk -v family="$family" '
                 NR == FNR { products[$1] = $2; loads[$1] = $3; next }
                 $2 == family {
                     split($9, threads, /[()]/) # 128*(warpgroups that multiply)+128
-                    want = 4 * $7 / 64 / threads[2]
+                    want = 2 * 4 * $7 / 64 / threads[2]
                     split("nn nt tn tt", layout)
                     for (i = 1; i <= 4; i++) {
                         n = "gb_" $1 "_" layout[i]
