@@ -434,14 +434,14 @@ static void release(struct device_bench *b, struct device_shape *d)
 static void launch_ours(struct device_bench *b, const struct device_shape *d, int set)
 {
     const struct gb_kernel *row = d->choice.kernel;
-    char a = layout(d->s->transa), b_ = layout(d->s->transb);
+    char la = layout(d->s->transa), lb = layout(d->s->transb);
     struct gb_gemm_args g = arguments(d, set, b->hints);
 
     if (d->choice.repair)
-        must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, a,
-                              b_, d->repaired, &g),
+        must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, la,
+                              lb, d->repaired, &g),
              GB_REPAIR_SYMBOL);
-    must(gb_launch_gemm(b->dev, b->stream, d->gemm, row, a, b_, &g, 0), row->name);
+    must(gb_launch_gemm(b->dev, b->stream, d->gemm, row, la, lb, &g, 0), row->name);
     if (!(g.flags & GB_G_EPILOGUE))
         must(gb_launch_reduce(b->dev, b->stream, d->reduce, row, &g, 0),
              "the reduction");

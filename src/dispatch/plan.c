@@ -30,8 +30,8 @@ static const double repair_latency = 3e-6;
 static const double pair_latency = 1.5e-6, together_latency = 7e-6,
                     together_rate = 20e9;
 /* Rows on tensor cores: until the first product, and from a tile's last product to its end, of
- * which its stores at a multiprocessor's share. Fitted to sweeps of the tiles on
- * an H200 from 512 to 8192, whose rows were not kept. */
+ * which its stores at a multiprocessor's share. Fitted to sweeps of the tiles on an H200 from
+ * 512 to 8192, whose rows were not kept. */
 static const double tma_start = 2.4e-6, tma_tile = 0.1e-6, tma_store = 25e9;
 /* Those without TMA fill their buffers anew for each tile. */
 static const double mma_start = 3e-6, mma_tile = 1e-6;
@@ -109,9 +109,7 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
         if (gb_ceil_div(p->k, len) != splits)
             continue; /* rounding left the last splits empty */
         unit = madd * k->tile_m * k->tile_n * (double)len / rate;
-        together = splits > 1 && splits <= GB_SPLITS_TOGETHER &&
-                   (splits & (splits - 1)) == 0 && (k->flags & GB_K_TMA) &&
-                   gb_kernel_cluster(k) == 1;
+        together = gb_launch_together(k, splits);
         if (together) /* clusters lie inside groups of 16 or 18 multiprocessors */
             usable = round_to(usable, GB_SPLITS_TOGETHER);
         per_core = (double)gb_ceil_div(best.tiles * splits, (int64_t)cores);

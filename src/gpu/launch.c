@@ -33,11 +33,15 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
                                       g->k_end - g->k_begin <= GB_TMA_MOST);
 }
 
+bool gb_launch_together(const struct gb_kernel *k, int64_t splits)
+{
+    return (k->flags & GB_K_TMA) && gb_kernel_cluster(k) == 1 && splits > 1 &&
+           splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
+}
+
 bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *g)
 {
-    return (k->flags & GB_K_TMA) && gb_kernel_cluster(k) == 1 && g->splits > 1 &&
-           g->splits <= GB_SPLITS_TOGETHER && (g->splits & (g->splits - 1)) == 0 &&
-           g->k_begin == 0 && g->k_end == g->k;
+    return gb_launch_together(k, g->splits) && g->k_begin == 0 && g->k_end == g->k;
 }
 
 /* rows x cols elements with leading dimension ld, `batch` times. */
@@ -95,8 +99,8 @@ static uint64_t l2_hint(bool keep, bool stream)
     return keep ? GB_L2_LAST : stream ? GB_L2_FIRST : GB_L2_NORMAL;
 }
 
-/* A persistent grid of whole clusters: as many blocks as run at once. Where a cluster sums splits,
- * one for each tile. */
+/* A persistent grid of whole clusters: as many blocks as run at once. Where a cluster sums
+ * splits, one for each tile. */
 static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
                                  struct gb_function *f, const struct gb_kernel *k,
                                  char a, char b, const struct gb_gemm_args *g,

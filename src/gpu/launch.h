@@ -20,9 +20,12 @@ extern "C" {
  * its `align`, sizes at most GB_TMA_MOST where TMA counts them. C may lie anywhere. */
 bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *args);
 
-/* Does one launch of row k add up its own splits, a power of two of them, in the order of the reduction and to the same
- * bits? Then it may have GB_G_EPILOGUE, needs no partial, and takes as many blocks as it has
- * work units, whatever `most` says. */
+/* Can row k add up so many splits of all of k in one launch? */
+bool gb_launch_together(const struct gb_kernel *k, int64_t splits);
+
+/* Does this launch? Then it is in the order of the reduction and to the same bits, may have
+ * GB_G_EPILOGUE, needs no partial, and takes as many blocks as it has work units, whatever
+ * `most` says. */
 bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *args);
 
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each

@@ -35,6 +35,7 @@
 #ifndef GB_GEMM_WGMMA_H
 #define GB_GEMM_WGMMA_H
 
+#include "gemm_simt.h" /* conversions of elements */
 #include "seam.h"
 #include "tensor_map.h"
 #include "wgmma.h"

@@ -14,7 +14,7 @@
  *   gb_copy_async<bytes>(to, from, valid)      global to shared, zero past `valid` bytes;
  *   gb_copy_wait()                             in place for this thread after this
  *   gb_copy_commit() gb_copy_wait_groups<n>()  or by groups: all but the latest n
- *   gb_sync_warp()                             a warp's barrier
+ *   gb_sync_warp()                             a warp's barrier (these two: not AMDGCN)
  *   Vec<T, N>, gb_load, gb_store               aligned vectors
  *   gb_f16, gb_bf16, gb_to_f32, gb_from_f32    16-bit storage; rounds to nearest even */
 #ifndef GB_SEAM_H

@@ -112,7 +112,7 @@ GB_INLINE void gb_tma_prefetch(const gb_tensor_map *map)
 }
 
 /* Boxes that reach past the tensor are filled with zeros, and count in full at the barrier.
- * `hint`: what becomes of the lines in L2, see enum gb_l2_hint. */
+ * `hint`: what becomes of the lines in L2, GB_L2_... of tensor_map.h. */
 GB_INLINE void gb_tma_load(uint32_t to, const gb_tensor_map *map, uint32_t bar, int x,
                            int y, int z, uint64_t hint)
 {
