@@ -39,6 +39,9 @@
 #include "seam.h"
 #include "tensor_map.h"
 #include "wgmma.h"
+#define WGMMA(...)
+#include "wgmma.def" /* GB_WGMMA_SMEM, GB_WGMMA_BLOCKS */
+#undef WGMMA
 
 /* One row of kernels.def in one layout. */
 template <class In_, class Out_, int WGS_, int MI_, int BN_, int STAGES_, int BUFFERS_,
@@ -58,11 +61,13 @@ struct WgmmaTile {
     static constexpr int PART = 128 / sizeof(Out) < BN ? 128 / sizeof(Out) : BN;
     static constexpr int PARTS = BN / PART * MI, BUFFERS = BUFFERS_;
     static constexpr int PART_BYTES = 16 * 128;
-    /* A block starts with 168 registers per thread where there are three warpgroups: the
-     * loader gives most of its own to the others. The sum is the 64 Ki of a
-     * multiprocessor. */
-    static constexpr bool TRADE = WGS > 1;
-    static constexpr int LOADER_REGISTERS = 56, REGISTERS = 224;
+    /* A block starts with 168 registers per thread where there are three warpgroups, with 128
+     * where there are two and a second block: the loader gives most of its own to the others.
+     * The sum is the 64 Ki of a multiprocessor. */
+    static constexpr int BLOCKS = GB_WGMMA_BLOCKS(BN, BM, STAGES, WGS, BUFFERS_);
+    static constexpr bool TRADE = WGS > 1 || (BLOCKS > 1 && MI * BN >= 256);
+    static constexpr int LOADER_REGISTERS = WGS > 1 ? 56 : 40;
+    static constexpr int REGISTERS = WGS > 1 ? 224 : 216;
 
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
     static_assert(CLUSTER == 1 || BN % 128 == 0, "halves of Y are whole atoms");
@@ -282,7 +287,7 @@ struct WgmmaColumns {
         if (rows >= PART && columns >= 16) {
             GB_UNROLL
             for (int i = 0; i < TURNS; i++)
-                gb_store(to + i * AT_ONCE * ld, v[i]);
+                gb_store_whole(to + i * AT_ONCE * ld, v[i]);
             return;
         }
         GB_UNROLL
@@ -290,17 +295,57 @@ struct WgmmaColumns {
             const int j = lane / ACROSS + i * AT_ONCE;
 
             if (j < columns && row + V <= rows)
-                gb_store(to, v[i]);
+                gb_store_whole(to, v[i]);
             GB_NO_UNROLL
             for (int e = 0; j < columns && row + V > rows && row + e < rows; e++)
                 to[e] = gb_wgmma_element<T>(buffer, j, row + e);
         }
     }
 
+    /* All of the part exists. A column that begins inside a word has halves of one at its
+     * ends, which the last lane stores. */
+    GB_DEVICE void put_words() const
+    {
+        const int lane = gb_thread() % 32, x = lane * 4, next = (lane + 1) % 32 * 4;
+        T *to = matrix;
+
+        static_assert(PART * sizeof(T) == 128, "a lane has a word of every column");
+        GB_UNROLL_BY(4)
+        for (int j = 0; j < 16; j++, to += ld) {
+            const int early = ahead(to);
+            const uint32_t mine = word(j, x);
+
+            if constexpr (!PAIRS) {
+                reinterpret_cast<uint32_t *>(to)[lane] = mine;
+            } else {
+                const uint32_t after = word(j, next);
+
+                if (early && lane == 31) {
+                    to[0].bits = (uint16_t)after;
+                    to[PART - 1].bits = (uint16_t)(mine >> 16);
+                } else {
+                    reinterpret_cast<uint32_t *>(to + early)[lane] =
+                        early ? __byte_perm(mine, after, 0x5432) : mine;
+                }
+            }
+        }
+    }
+    GB_DEVICE uint32_t word(int column, int x) const
+    {
+        return *reinterpret_cast<const uint32_t *>(buffer + gb_wgmma_swizzled(column, x));
+    }
+
     GB_DEVICE void put() const
     {
         const int lane = gb_thread() % 32;
         T *to = matrix;
+
+        if constexpr (PART * sizeof(T) == 128) {
+            if (rows == PART && columns == 16) {
+                put_words();
+                return;
+            }
+        }
 
         GB_UNROLL_BY(2)
         for (int j = 0; j < columns; j++, to += ld) {
@@ -636,9 +681,52 @@ struct WgmmaEpilogue {
         }
     }
 
+    /* What is usual, in one stretch of code: all of the tile exists, C is aligned and is not
+     * read. A part is stored while the next is made. */
+    GB_DEVICE void finish_whole(const WgmmaWork &work,
+                                const float (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        constexpr int V = 16 / (int)sizeof(Out), SIDE = PART / V, AT_ONCE = 32 / SIDE;
+        constexpr int TURNS = 16 / AT_ONCE;
+        const int column = lane / SIDE, row = lane % SIDE * V;
+        const int place = gb_wgmma_swizzled(column, row * (int)sizeof(Out));
+        const int64_t step = AT_ONCE * p.g.ldc;
+        Out *to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + work.m +
+                  row + (part_n(work, 0) + column) * p.g.ldc;
+        Vec<Out, V> v[TURNS];
+
+        GB_UNROLL
+        for (int part = 0; part <= Tile::PARTS; part++) {
+            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
+
+            if (part < Tile::PARTS) {
+                if (Tile::BUFFERS == 1 && part > 0)
+                    __syncwarp(); /* the last part is read */
+                fill<false>(d[part / ACROSS] + part % ACROSS * PART / 2, buffer);
+                __syncwarp();
+            }
+            GB_UNROLL
+            for (int i = 0; i < TURNS; i++) {
+                if (part > 0)
+                    gb_store_whole(to + (part - 1) % ACROSS * PART + i * step,
+                                   v[i]);
+                if (part < Tile::PARTS)
+                    v[i] = gb_load<Out, V>(reinterpret_cast<Out *>(
+                        buffer + (place ^ i * AT_ONCE % 8 * 16) + i * AT_ONCE * 128));
+            }
+            if (part > 0 && part % ACROSS == 0)
+                to += 64 * p.g.ldc;
+        }
+    }
+
     GB_DEVICE void finish(const WgmmaWork &work,
                           const float (&d)[Tile::MI][Tile::BN / 2])
     {
+        if (alpha != 0 && !reads && !p.c_direct && work.m + Tile::BN <= p.g.m &&
+            work.n + Tile::BM <= p.g.n) {
+            finish_whole(work, d);
+            return;
+        }
         GB_NO_UNROLL
         for (int part = 0; part < Tile::PARTS; part++) {
             unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];

@@ -16,6 +16,7 @@
  *   gb_copy_commit() gb_copy_wait_groups<n>()  or by groups: all but the latest n
  *   gb_sync_warp()                             a warp's barrier (these two: not AMDGCN)
  *   Vec<T, N>, gb_load, gb_store               aligned vectors
+ *   gb_store_whole                             the same, to global memory, never in pieces
  *   gb_f16, gb_bf16, gb_to_f32, gb_from_f32    16-bit storage; rounds to nearest even */
 #ifndef GB_SEAM_H
 #define GB_SEAM_H
@@ -240,6 +241,31 @@ GB_INLINE void gb_store(T *to, const Vec<T, N> &v)
 {
     *reinterpret_cast<Vec<T, N> *>(to) = v;
 }
+
+#if GB_SEAM_CUDA
+/* Compilers cut the store of a vector whose elements they know apart. */
+template <class T, int N>
+GB_INLINE void gb_store_whole(T *to, const Vec<T, N> &v)
+{
+    uint32_t w[sizeof v / 4];
+
+    static_assert(sizeof v == 8 || sizeof v == 16, "two words or four");
+    __builtin_memcpy(w, &v, sizeof v);
+    if constexpr (sizeof v == 16)
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]),
+                     "r"(w[1]), "r"(w[2]), "r"(w[3])
+                     : "memory");
+    else
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(w[0]), "r"(w[1])
+                     : "memory");
+}
+#else
+template <class T, int N>
+GB_INLINE void gb_store_whole(T *to, const Vec<T, N> &v)
+{
+    gb_store(to, v);
+}
+#endif
 
 #if GB_SEAM_AMDGCN
 /* Without an asynchronous copy the bytes travel through registers; the pipeline of the
