@@ -200,25 +200,35 @@ struct MmaCopier {
     {
     }
 
-    /* deep: of k that are left */
-    GB_DEVICE void fetch(gb_shared_at at, int64_t deep)
+    GB_DEVICE void advance()
     {
-        const unsigned char *p = from;
+        if (ACROSS)
+            from += K * 2 - Walk::TURNS * step;
+    }
 
-        at += to;
-        if (mask.whole(deep)) {
-            GB_UNROLL
-            for (int turn = 0; turn < Walk::TURNS; turn++, p += step)
-                gb_copy16(at + Walk::place(turn), p);
-        } else {
-            const int some = (int)gb_tile_min(deep, K);
-            const Walk walk;
+    /* Part k of KS of a step that needs no mask. */
+    template <int KS>
+    GB_DEVICE void fetch(gb_shared_at at, int k)
+    {
+        GB_UNROLL
+        for (int turn = Walk::TURNS * k / KS; turn < Walk::TURNS * (k + 1) / KS;
+             turn++, from += step)
+            gb_copy16(at + to + Walk::place(turn), from);
+        if (k == KS - 1)
+            advance();
+    }
 
-            GB_UNROLL
-            for (int turn = 0; turn < Walk::TURNS; turn++, p += step)
-                gb_copy16(at + Walk::place(turn), p, 2 * mask.exist(walk, turn, some));
-        }
-        from = ACROSS ? from + K * 2 : p;
+    /* A step that does, `deep` of k being left. */
+    GB_DEVICE void fetch_masked(gb_shared_at at, int64_t deep)
+    {
+        const int some = (int)gb_tile_min(deep, K);
+        const Walk walk;
+
+        GB_NO_UNROLL
+        for (int turn = 0; turn < Walk::TURNS; turn++, from += step)
+            gb_copy16(at + to + Walk::place(turn), from,
+                      2 * mask.exist(walk, turn, some));
+        advance();
     }
 
     GB_DEVICE void commit(gb_shared_at)
@@ -284,7 +294,8 @@ struct MmaShifter {
                 w[e / 2] |= gb_get2(p + 2 * e) << e % 2 * 16;
     }
 
-    GB_DEVICE void fetch(gb_shared_at, int64_t deep)
+    /* All of a step, `deep` of k being left. */
+    GB_DEVICE void fetch_masked(gb_shared_at, int64_t deep)
     {
         const unsigned char *p = from;
         const bool around = inside && (!ACROSS || deep >= K + 8 || deep >= end());
@@ -311,6 +322,12 @@ struct MmaShifter {
         from = ACROSS ? from + K * 2 : p;
         if (ACROSS)
             inside = true;
+    }
+
+    /* No step is so plain that there would be parts. */
+    template <int KS>
+    GB_DEVICE void fetch(gb_shared_at, int)
+    {
     }
 
     GB_DEVICE void commit(gb_shared_at at) const
@@ -348,6 +365,7 @@ struct MmaLoader {
     X x;
     Y y;
     int64_t deep; /* of k that are not yet asked for */
+    bool plain;   /* all of the step that is being asked for exists */
 
     GB_DEVICE static const void *element(uint64_t base, int64_t index)
     {
@@ -361,20 +379,30 @@ struct MmaLoader {
           y(typename Y::Walk(),
             element(g.a, work.batch * g.a_batch + work.k * g.a_k + work.m * g.a_m),
             Tile::A_ACROSS ? g.a_m : g.a_k, g.m - work.m, work.m == 0),
-          deep(work.deep)
+          deep(work.deep), plain(false)
     {
     }
 
-    /* Ask for the next step, if there is one; store what comes through registers. */
-    GB_DEVICE void fetch(gb_shared_at at)
+    /* Ask for the next step, if there is one, in KS parts; all of it with the first where it
+     * needs masks. */
+    template <int KS>
+    GB_DEVICE void fetch(gb_shared_at at, int k)
     {
-        if (deep > 0) {
-            x.fetch(at, deep);
-            y.fetch(at + Tile::X_BYTES, deep);
+        if (k == 0) {
+            plain = !Tile::RAGGED && x.mask.whole(deep) && y.mask.whole(deep);
+            if (!plain && deep > 0) {
+                x.fetch_masked(at, deep);
+                y.fetch_masked(at + Tile::X_BYTES, deep);
+            }
         }
-        if (!Tile::RAGGED)
+        if (plain) {
+            x.template fetch<KS>(at, k);
+            y.template fetch<KS>(at + Tile::X_BYTES, k);
+        }
+        if (!Tile::RAGGED && k == KS - 1)
             gb_copy_commit();
     }
+    /* All parts were asked for: store what came through registers. */
     GB_DEVICE void commit(gb_shared_at at)
     {
         if (Tile::RAGGED && deep > 0) {
@@ -386,11 +414,11 @@ struct MmaLoader {
 };
 
 /* All but the latest PENDING steps that were asked for are in place, for all threads. */
-template <class Tile>
+template <class Tile, int PENDING>
 GB_INLINE void gb_mma_arrived()
 {
     if (!Tile::RAGGED)
-        gb_copy_wait_groups<Tile::STAGES - 2>();
+        gb_copy_wait_groups<PENDING>();
     gb_sync();
 }
 
@@ -462,15 +490,16 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
     MmaFrags<Tile> frags[Tile::SETS];
     int filling = Tile::STAGES - 1;
 
-    /* The first steps only fill buffers: the code that fetches is large, and so here once. */
+    /* The first steps only fill buffers. Later ones are asked for in parts between the products,
+     * which the tensor cores so never wait for. */
     GB_NO_UNROLL
     while (loader.deep + (Tile::STAGES - 1) * Tile::K > 0) {
-        loader.fetch(to);
         if (filling > 0) {
+            loader.template fetch<1>(to, 0);
             loader.commit(to);
             to += Tile::STAGE_BYTES;
             if (--filling == 0) {
-                gb_mma_arrived<Tile>();
+                gb_mma_arrived<Tile, Tile::STAGES - 2>();
                 readers.read(frags[0], from, 0);
             }
             continue;
@@ -478,13 +507,14 @@ GB_INLINE void gb_mma_loop(const gb_gemm_args &g, const MmaWork &work,
         GB_UNROLL
         for (int k = 0; k < Tile::KS; k++) {
             if (k == Tile::KS - 1) {
-                gb_mma_arrived<Tile>();
+                gb_mma_arrived<Tile, Tile::STAGES - 3>();
                 from += Tile::STAGE_BYTES;
                 if (from == end)
                     from = begin;
             }
             if (Tile::SETS == 2)
                 readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
+            loader.template fetch<Tile::KS>(to, k);
             gb_mma_warp<typename Tile::In>(sums, frags[k % Tile::SETS].x,
                                            frags[k % Tile::SETS].y);
             if (Tile::SETS == 1)
@@ -628,7 +658,7 @@ struct MmaOutput {
                     for (int i = 0; i < 4; i++)
                         mix(alpha, s.at[i], beta, v.at[e + i]);
                 }
-                gb_store<Out, V>(at, v);
+                gb_store_whole<Out, V>(at, v);
             }
         }
     }
