@@ -33,6 +33,7 @@ struct bench_options {
     enum bench_place place;
     enum bench_math math;
     int group;         /* 0: the planner's */
+    int splits;        /* 0: the planner's */
     const char *hints; /* "keep,stream" of A and B; NULL: the planner's */
     int repeats;
     double block_ms;

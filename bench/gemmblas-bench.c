@@ -37,6 +37,7 @@ static const char usage[] =
     "How:\n"
     "  --kernel ROW      resident: this row of kernels.def, not the planner's choice\n"
     "  --group N         resident: tile rows of a group of the L2 order\n"
+    "  --splits N        resident: parts of k, where they can be so many\n"
     "  --hints A,B       resident: what loads ask of L2: keep, stream or none\n"
     "  --device LIST     as GEMMBLAS_DEVICE\n"
     "  --repeats N       samples per library (21)\n"
@@ -76,6 +77,7 @@ enum option_id {
     O_SEED,
     O_SHAPE,
     O_SHAPES,
+    O_SPLITS,
     O_TRANS,
     O_TYPE
 };
@@ -103,6 +105,7 @@ static const struct option options[] = {
     {"seed", required_argument, NULL, O_SEED},
     {"shape", required_argument, NULL, O_SHAPE},
     {"shapes", required_argument, NULL, O_SHAPES},
+    {"splits", required_argument, NULL, O_SPLITS},
     {"trans", required_argument, NULL, O_TRANS},
     {"type", required_argument, NULL, O_TYPE},
     {NULL, 0, NULL, 0},
@@ -222,6 +225,9 @@ static void parse(struct bench_options *o, int argc, char **argv)
         case O_MATH:
             o->math = parse_math(optarg);
             break;
+        case O_SPLITS:
+            o->splits = (int)bench_integer("--splits", optarg, 1, 4096);
+            break;
         case O_PAUSE:
             o->pause_ms = bench_decimal("--pause", optarg, 0, 10000);
             break;
@@ -249,6 +255,8 @@ static void parse(struct bench_options *o, int argc, char **argv)
         bench_die("--kernel %s: it needs --place resident", o->kernel);
     if (o->group && o->place != BENCH_RESIDENT)
         bench_die("--group %d: it needs --place resident", o->group);
+    if (o->splits && o->place != BENCH_RESIDENT)
+        bench_die("--splits %d: it needs --place resident", o->splits);
     if (o->hints && o->place != BENCH_RESIDENT)
         bench_die("--hints %s: it needs --place resident", o->hints);
 }

@@ -226,6 +226,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
     row = d->choice.kernel;
     if (b->o->group)
         d->choice.group_m = b->o->group;
+    if (b->o->splits && !gb_plan_split(&d->choice, d->s->k, b->o->splits))
+        return "k has not so many parts, or the kernel adds up none";
     if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
         return "the kernel has no batches";
     module = module_of(b, row->family);
@@ -552,12 +554,14 @@ static void describe_choice(const struct bench_options *o, const struct device_s
                             char *remark, size_t size)
 {
     static const char *const repaired[] = {"", "A copied", "B copied", "A, B copied"};
-    char group[24] = "";
-    const char *part[] = {o->kernel ? "kernel forced" : "", group,
+    char group[24] = "", splits[24] = "";
+    const char *part[] = {o->kernel ? "kernel forced" : "", group, splits,
                           o->hints ? o->hints : "", repaired[d->choice.repair]};
 
     if (o->group)
         snprintf(group, sizeof(group), "group %d", o->group);
+    if (o->splits)
+        snprintf(splits, sizeof(splits), "splits %d", o->splits);
     *remark = '\0';
     for (size_t i = 0; i < GB_COUNT(part); i++) {
         size_t used = strlen(remark);

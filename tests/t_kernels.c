@@ -238,9 +238,11 @@ static struct product plain(const struct gb_kernel *k, char ta, char tb)
                             .group = 8};
 }
 
-/* Where launches may cut k: anywhere, or between buffers. */
+/* Where launches may cut k: anywhere, between buffers, or past its end. */
 static int64_t cut_at(const struct gb_kernel *k, int64_t cut)
 {
+    if (k->flags & GB_K_WHOLE)
+        return INT32_MAX;
     return k->flags & GB_K_TENSOR ? gb_round_up(cut, k->tile_k) : cut;
 }
 

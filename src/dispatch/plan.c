@@ -9,6 +9,7 @@
 enum {
     GROUP_M = 8, /* tile rows that share a column of B tiles in L2 */
     MOST_SPLITS = 32,
+    MOST_WAVES = 4,    /* of splits: finer ones fill the last wave no better */
     LEAST_SPLIT = 256, /* k per split: below, the reduction costs more than it gives */
     PANEL_GRAIN = 128, /* panels are whole tiles of every row, whatever its size */
     PANELS = 8,        /* enough that upload, kernels and download overlap */
@@ -58,22 +59,23 @@ static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel 
     double size = (double)gb_type_size(p->type),
            size_c = (double)gb_type_size(p->type_c);
     double m = (double)p->m, n = (double)p->n, deep = (double)p->k;
-    /* TMA fills what is not there as slowly as it moves what is */
-    double reads = (double)(k->tile_m + k->tile_n) * (double)len * size /
+    /* TMA fills what is not there as slowly as it moves what is; A along m, at least 64 wide */
+    bool wide = tma && !gb_transposed(p->transa) && k->tile_m < 64;
+    double reads = (double)((wide ? 64 : k->tile_m) + k->tile_n) * (double)len * size /
                    (l2_rate / (double)cores);
     double after =
         (tma ? tma_tile : mma_tile) + k->tile_m * k->tile_n * size_c / tma_store;
     double turns = (double)gb_ceil_div(units, cores * blocks), seconds, memory, most;
+    double bytes = (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
 
     unit = larger(unit, reads);
     /* blocks of one multiprocessor multiply by turns, and one stores meanwhile */
     seconds = turns * larger(blocks * unit, unit + after);
-    /* no more arrives than is under way */
+    /* no more arrives than is under way, and a multiprocessor gets no more than its share */
     most = (double)(gb_min(k->tile_m, p->m) + gb_min(k->tile_n, p->n)) * k->tile_k *
            size * k->stages * blocks * (double)gb_min(units, cores) / memory_latency;
-    memory = (double)gb_max(p->batch, 1) *
-             ((m + n) * deep * size / (most < memory_rate ? most : memory_rate) +
-              m * n * size_c / memory_rate);
+    memory = larger(bytes / most, bytes / memory_rate * turns * blocks *
+                                      (double)cores / (double)units);
     /* what takes longer hides the most of the other */
     return (tma ? tma_start : mma_start) + 0.9 * larger(seconds, memory) +
            0.1 * (seconds + memory);
@@ -104,14 +106,14 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
         bool together;
 
         if (splits > 1 && (len < LEAST_SPLIT || !(k->flags & GB_K_SPLITK) ||
-                           (double)best.tiles * (splits - 1) >= cores))
+                           (double)best.tiles * (splits - 1) >= MOST_WAVES * cores))
             break;
         if (gb_ceil_div(p->k, len) != splits)
             continue; /* rounding left the last splits empty */
         unit = madd * k->tile_m * k->tile_n * (double)len / rate;
         together = gb_launch_together(k, splits);
-        if (together) /* clusters lie inside groups of 16 or 18 multiprocessors */
-            usable = round_to(usable, GB_SPLITS_TOGETHER);
+        if (together && splits > 2) /* clusters lie inside groups of multiprocessors */
+            usable = gb_max(usable * 10 / 11, 1);
         per_core = (double)gb_ceil_div(best.tiles * splits, (int64_t)cores);
         if (k->flags & GB_K_TENSOR)
             seconds = tensor_seconds(p, k, usable, gb_kernel_blocks(k, info),
@@ -159,21 +161,48 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     return true;
 }
 
-bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
+/* Of the rows without any of the flags `without`. */
+static bool cheapest(const struct gb_problem *p, const struct gb_device_info *info,
+                     uint32_t align_a, uint32_t align_b, uint32_t without,
+                     struct gb_choice *choice)
 {
     bool found = false;
 
     for (int i = 0; i < gb_kernel_count; i++) {
         struct gb_choice c;
 
-        if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, &c) &&
+        if (!(gb_kernels[i].flags & without) &&
+            gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, &c) &&
             (!found || c.seconds < choice->seconds)) {
             *choice = c;
             found = true;
         }
     }
     return found;
+}
+
+bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
+                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
+{
+    return cheapest(p, info, align_a, align_b, 0, choice);
+}
+
+bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
+                    struct gb_choice *choice)
+{
+    return cheapest(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_K_WHOLE, choice);
+}
+
+bool gb_plan_split(struct gb_choice *choice, int64_t k, int splits)
+{
+    int64_t len = gb_round_up(gb_ceil_div(k, splits), choice->kernel->tile_k);
+
+    if (splits > 1 &&
+        (gb_ceil_div(k, len) != splits || !(choice->kernel->flags & GB_K_SPLITK)))
+        return false;
+    choice->splits = splits;
+    choice->split_len = splits == 1 ? gb_max(k, 1) : len;
+    return true;
 }
 
 /* Panels for a problem that fits: one operand stays, the other streams past it, so the short
@@ -233,7 +262,7 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_kernel(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &choice))
+    if (!gb_plan_staged(p, info, &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,

@@ -35,10 +35,18 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
                     uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
 
-/* The same of one row. */
+/* The same for a problem whose panels we stage: by parts of k, too. */
+bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
+                    struct gb_choice *choice);
+
+/* The same as gb_plan_kernel() of one row. */
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
                  struct gb_choice *choice);
+
+/* Let k be summed in so many parts instead; false, and nothing done, where rounding to tiles
+ * leaves fewer, or the row adds up none. */
+bool gb_plan_split(struct gb_choice *choice, int64_t k, int splits);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_mma for the emulated device: the kernel's own source compiled for the host. Each family
+/* gemm_mma and gemm_thin for the emulated device: the kernels' own source compiled for the host. Each family
  * has a namespace of its own, as it has an image of its own on a device. */
 #include "emu_kernels.h"
 
@@ -10,6 +10,7 @@ namespace
 {
 
 #include "gemm_mma.h"
+#include "gemm_thin.h"
 
 namespace gemm_mma_f16
 {
@@ -26,6 +27,23 @@ namespace gemm_mma_bf16
 namespace gemm_mma_bf16_f32
 {
 #include "gemm_mma_bf16_f32.cu"
+}
+
+namespace gemm_thin_f16
+{
+#include "gemm_thin_f16.cu"
+}
+namespace gemm_thin_f16_f32
+{
+#include "gemm_thin_f16_f32.cu"
+}
+namespace gemm_thin_bf16
+{
+#include "gemm_thin_bf16.cu"
+}
+namespace gemm_thin_bf16_f32
+{
+#include "gemm_thin_bf16_f32.cu"
 }
 
 template <void (*KERNEL)(const gb_gemm_args &)>
@@ -50,6 +68,13 @@ const struct gb_emu_kernel gb_emu_kernels_mma[] = {
     EMU_ROW(gemm_mma_bf16_f32, name)
 #include "mma.def"
 #undef MMA
+#define THIN(name, ...)                                                                \
+    EMU_ROW(gemm_thin_f16, name)                                                       \
+    EMU_ROW(gemm_thin_f16_f32, name)                                                   \
+    EMU_ROW(gemm_thin_bf16, name)                                                      \
+    EMU_ROW(gemm_thin_bf16_f32, name)
+#include "thin.def"
+#undef THIN
     EMU_SYMBOL(gemm_mma_f16, gb_reduce_f32_f16)
         EMU_SYMBOL(gemm_mma_f16_f32, gb_reduce_f32_f32)
             EMU_SYMBOL(gemm_mma_bf16, gb_reduce_f32_bf16)

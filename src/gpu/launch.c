@@ -29,6 +29,10 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,
                  k->align))
         return false;
+    if ((k->flags & GB_K_WHOLE) &&
+        (g->splits > 1 || g->k_begin != 0 || g->k_end != g->k || g->k > INT32_MAX ||
+         !(g->flags & GB_G_EPILOGUE)))
+        return false;
     return !(k->flags & GB_K_TMA) || (g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST &&
                                       g->k_end - g->k_begin <= GB_TMA_MOST);
 }
@@ -148,10 +152,19 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
     return dev->ops->launch_shaped(dev, s, f, &shape, &t, sizeof t);
 }
 
+/* Is what is compiled for all architectures compiled for this one, so that it waits by itself
+ * for what was queued before it? */
+static bool starts_early(const struct gb_device_info *info)
+{
+    return info->vendor == GB_NVIDIA && info->arch == 90 &&
+           gb_image_find("gemm_wgmma_f16", info);
+}
+
 enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
                               struct gb_function *f, const struct gb_kernel *k, char a,
                               char b, const struct gb_gemm_args *g, uint32_t most)
 {
+    struct gb_launch_shape shape;
     struct gb_tile_map32 small;
     struct gb_tile_map map;
     int64_t units;
@@ -166,8 +179,16 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
         return GB_SUCCESS; /* no tile touches the triangle */
     if ((k->flags & GB_K_TENSOR) && !gb_tile_map32_init(&small, &map))
         return GB_E_UNSUPPORTED; /* these rows count their units in 32 bits */
-    return dev->ops->launch(dev, s, f, (uint32_t)gb_min(units, most ? most : MAX_GRID),
-                            k->threads, k->smem, g, sizeof *g);
+    shape = (struct gb_launch_shape){
+        .grid = (uint32_t)gb_min(units, most ? most : MAX_GRID),
+        .block = k->threads,
+        .smem_bytes = k->smem,
+        .early = true,
+    };
+    if ((k->flags & GB_K_WHOLE) && starts_early(&dev->info))
+        return dev->ops->launch_shaped(dev, s, f, &shape, g, sizeof *g);
+    return dev->ops->launch(dev, s, f, shape.grid, shape.block, shape.smem_bytes, g,
+                            sizeof *g);
 }
 
 enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,

@@ -792,7 +792,7 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
         if (!gb_tile_wanted(&g, i, j))
             continue;
         sum = from[0];
-        GB_UNROLL_BY(8) /* loads do not wait for each other, sums do */
+        GB_UNROLL_BY(16) /* loads do not wait for each other, sums do */
         for (int s = 1; s < g.splits; s++)
             sum = gb_plus(sum, from[s * size]);
         if (read)

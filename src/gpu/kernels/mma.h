@@ -6,7 +6,11 @@
  *   gb_copy16(to, from[, valid])          16 bytes from global memory, asynchronous; zeros
  *                                         past `valid`, of which 0 reads nothing
  *   gb_put16(to, words)                   16 bytes from registers
- *   gb_get16(words, from), gb_get2(from)  16 bytes, or 2, of global memory
+ *   gb_get16(words, from), gb_get8(words, from), gb_get4(from), gb_get2(from)
+ *                                         16 bytes, 8, 4 or 2, of global memory
+ *   gb_transpose8(word)                   8 by 8: lane 4g+t brings elements 2t, 2t+1 of row g
+ *                                         and gets them of column g
+ *   gb_pick_halves(x, y, high)            the low or high halves of two words as one
  *   gb_ldmatrix<trans>(r, at)             four matrices of 8x8; lane 8q+i names row i of
  *                                         matrix q. r[q] gets row lane/4 (trans: column),
  *                                         elements 2*(lane%4) and the next
@@ -53,9 +57,37 @@ GB_INLINE void gb_put16(gb_shared_at to, const uint32_t (&w)[4])
 /* Volatile: asked for here, long before it is used. */
 GB_INLINE void gb_get16(uint32_t *words, const void *from)
 {
-    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L2::256B.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "l"(from));
+}
+
+GB_INLINE void gb_get8(uint32_t *words, const void *from)
+{
+    asm volatile("ld.global.nc.L2::128B.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "l"(from));
+}
+
+GB_INLINE uint32_t gb_get4(const void *from)
+{
+    uint32_t word;
+
+    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(word) : "l"(from));
+    return word;
+}
+
+GB_INLINE uint32_t gb_transpose8(uint32_t word)
+{
+    uint32_t out;
+
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(word));
+    return out;
+}
+
+GB_INLINE uint32_t gb_pick_halves(uint32_t x, uint32_t y, bool high)
+{
+    return __byte_perm(x, y, high ? 0x7632 : 0x5410);
 }
 
 GB_INLINE uint32_t gb_get2(const void *from)
@@ -143,6 +175,25 @@ GB_INLINE void gb_get16(uint32_t *words, const void *from)
         words[i] = v.at[i];
 }
 
+GB_INLINE void gb_get8(uint32_t *words, const void *from)
+{
+    const Vec<uint32_t, 2> v =
+        gb_load<uint32_t, 2>(static_cast<const uint32_t *>(from));
+
+    words[0] = v.at[0];
+    words[1] = v.at[1];
+}
+
+GB_INLINE uint32_t gb_get4(const void *from)
+{
+    return *static_cast<const uint32_t *>(from);
+}
+
+GB_INLINE uint32_t gb_pick_halves(uint32_t x, uint32_t y, bool high)
+{
+    return high ? x >> 16 | (y & 0xffff0000) : (x & 0xffff) | y << 16;
+}
+
 GB_INLINE uint32_t gb_get2(const void *from)
 {
     return *static_cast<const uint16_t *>(from);
@@ -179,6 +230,23 @@ GB_INLINE void gb_ldmatrix(uint32_t (&r)[4], gb_shared_at at,
     HostMatrix mine = {reinterpret_cast<const uint16_t *>(at), r};
 
     gb_fiber_warp(line, &mine, gb_host_ldmatrix<TRANS>);
+}
+
+static void gb_host_transpose8(void *const *lanes)
+{
+    uint16_t at[8][8];
+
+    for (int l = 0; l < GB_LANES; l++)
+        __builtin_memcpy(&at[l / 4][l % 4 * 2], lanes[l], 4);
+    for (int l = 0; l < GB_LANES; l++)
+        *static_cast<uint32_t *>(lanes[l]) =
+            at[l % 4 * 2][l / 4] | (uint32_t)at[l % 4 * 2 + 1][l / 4] << 16;
+}
+
+GB_INLINE uint32_t gb_transpose8(uint32_t word, int line = __builtin_LINE())
+{
+    gb_fiber_warp(line, &word, gb_host_transpose8);
+    return word;
 }
 
 /* What a lane brings to a product. */

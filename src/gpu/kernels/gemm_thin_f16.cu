@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_thin: fp16 with C of the same type. */
+#include "gemm_thin.h"
+
+#define THIN(name, long_m, warps, step, efficiency)                                    \
+    GB_THIN_ROW(gemm_thin_f16_##name, gb_f16, gb_f16, long_m, warps, step)
+#include "thin.def"
+#undef THIN
