@@ -26,6 +26,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
+    if ((k->flags & GB_K_TMA) && (g->a_list || g->b_list || g->c_list))
+        return false; /* it would take a description of each matrix */
     if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,
                  k->align))
         return false;
@@ -86,7 +88,7 @@ static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k,
     t->c_direct = !aligned(
         g->c | (uint64_t)g->ldc * size_c | (uint64_t)g->c_batch * size_c, TMA_ALIGN);
     if (s != GB_SUCCESS || t->c_direct || !(g->flags & GB_G_EPILOGUE) ||
-        (g->flags & GB_G_BETA_ZERO))
+        (g->flags & (GB_G_BETA_ZERO | GB_G_FUSED)))
         return s;
     c = tensor_of(k->type_c, g->c, g->m, g->n, g->ldc, g->c_batch, g->batch);
     c.box[0] = (uint32_t)gb_min(c.box[0], k->tile_m);
