@@ -274,3 +274,31 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
         return dev->ops->launch_shaped(dev, s, f, &shape, &r, sizeof r);
     return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, &r, sizeof r);
 }
+
+enum gb_status gb_launch_pack(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, const struct gb_pack_args *p)
+{
+    int64_t blocks = gb_ceil_div(p->rows * p->cols * p->batch, GB_REPAIR_THREADS);
+
+    if (blocks == 0)
+        return GB_SUCCESS;
+    return dev->ops->launch(dev, s, f, (uint32_t)gb_min(blocks, REPAIR_BLOCKS),
+                            GB_REPAIR_THREADS, 0, p, sizeof *p);
+}
+
+enum gb_status gb_launch_list(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, gb_devptr to,
+                              const void *const *list, int64_t count)
+{
+    enum gb_status status = GB_SUCCESS;
+
+    for (int64_t i = 0; i < count && status == GB_SUCCESS; i += GB_LIST_MOST) {
+        struct gb_list_args l = {.to = to + (gb_devptr)i * sizeof l.at[0],
+                                 .count = gb_min(count - i, GB_LIST_MOST)};
+
+        for (int64_t j = 0; j < l.count; j++)
+            l.at[j] = (uintptr_t)list[i + j];
+        status = dev->ops->launch(dev, s, f, 1, GB_REPAIR_THREADS, 0, &l, sizeof l);
+    }
+    return status;
+}
