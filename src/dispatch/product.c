@@ -17,7 +17,7 @@
 #include "route.h"
 #include "util.h"
 
-enum { ALIGN_MOST = 256, CACHED = 8 };
+enum { ALIGN_MOST = 256, CACHED = 8, ATTEMPTS = 4 };
 
 static bool reads_ab(const struct gb_product *p)
 {
@@ -780,6 +780,8 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
                 *places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
             dev->ops->leave(dev, &guest);
         }
+        if (s == GB_E_DEVICE)
+            gb_engine_fail(engine, dev);
         gb_engine_done(engine);
     }
     gb_hold_end(&hold);
@@ -788,12 +790,18 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
 
 enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
 {
-    struct gb_engine *engine = gb_dispatch_engine();
+    struct gb_engine *engine = NULL;
+    enum gb_status s = GB_E_DEVICE;
     unsigned places = 1;
 
     if (p->m == 0 || p->n == 0 || p->batch == 0)
         return GB_ANSWER_OK;
-    if (engine && look(engine, p, &places) != GB_SUCCESS)
+    /* A device that fails is opened once more, or given up; other threads may find it so. */
+    for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
+        engine = gb_dispatch_engine();
+        s = engine ? look(engine, p, &places) : GB_SUCCESS;
+    }
+    if (s != GB_SUCCESS)
         return GB_ANSWER_DEVICE;
     if (places == 2)
         return run_on_device(p, engine);
