@@ -7,6 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef __FP_FAST_FMA
+#define GB_OWN_FMA 1
+
+/* A product of floats is exact in double. */
+static float gb_fma_f32(float x, float y, float z)
+{
+    return (float)((double)x * y + z);
+}
+
+/* T. J. Dekker, A floating-point technique for extending the available precision, 1971: what a
+ * product loses, from halves of its factors whose products are exact; and what a sum does. */
+static double gb_fma_f64(double x, double y, double z)
+{
+    const double split = 0x1p27 + 1, p = x * y, s = p + z, b = s - p;
+    double xh = split * x, yh = split * y, lost;
+
+    if (!(p < 0x1p900 && p > -0x1p900 && x < 0x1p900 && x > -0x1p900 && y < 0x1p900 &&
+          y > -0x1p900))
+        return s; /* infinite, or nearly; NaN */
+    xh -= xh - x;
+    yh -= yh - y;
+    lost = xh * yh - p + xh * (y - yh) + (x - xh) * yh + (x - xh) * (y - yh);
+    return s + (lost + (p - (s - b)) + (z - b));
+}
+#endif
+
 #include "activate.h"
 #include "fpstate.h"
 #include "half.h"

@@ -17,6 +17,9 @@ struct gb_c64 {
     double re, im;
 };
 
+/* Where the processor has no such instruction it is a call of libm, which the library is not
+ * linked with: cpu.c brings its own. */
+#ifndef GB_OWN_FMA
 GB_HD float gb_fma_f32(float x, float y, float z)
 {
     return __builtin_fmaf(x, y, z);
@@ -26,6 +29,7 @@ GB_HD double gb_fma_f64(double x, double y, double z)
 {
     return __builtin_fma(x, y, z);
 }
+#endif
 
 /* alpha == 0 drops the sum whatever it holds. Where C must not be read, gb_unread_<t> is the
  * beta to use with an old value of +0: it leaves alpha * sum as it is, sign of zero included,
