@@ -118,7 +118,7 @@ static void open_pass(struct device_bench *b)
     if (length <= 0)
         bench_die("/proc/self/exe cannot be read");
     path[length] = '\0';
-    strcpy(strrchr(path, '/') + 1, "epilogue.fatbin");
+    memcpy(strrchr(path, '/') + 1, "epilogue.fatbin", sizeof("epilogue.fatbin"));
     file = fopen(path, "rb");
     if (!file || fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) <= 0)
         bench_die("%s: no such image; build with CUDA", path);

@@ -427,7 +427,7 @@ static double activated(enum gb_activation a, double x)
 /* A list of the addresses of an operand's matrices; *bits has all their bits. */
 static gb_devptr list_of(const struct operand *o, int batch, uint64_t *bits)
 {
-    uint64_t at[8];
+    uint64_t at[8] = {0};
 
     *bits = 0;
     for (int z = 0; z < batch; z++) {

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "args.h"
-#include "product.h"
+#include "strided.h"
 #include "util.h"
 
 const char *gemmblas_version(void)

@@ -23,8 +23,8 @@ static double gb_fma_f64(double x, double y, double z)
     const double split = 0x1p27 + 1, p = x * y, s = p + z, b = s - p;
     double xh = split * x, yh = split * y, lost;
 
-    if (!(p < 0x1p900 && p > -0x1p900 && x < 0x1p900 && x > -0x1p900 && y < 0x1p900 &&
-          y > -0x1p900))
+    if (!(p < 1e270 && p > -1e270 && x < 1e270 && x > -1e270 && y < 1e270 &&
+          y > -1e270))
         return s; /* infinite, or nearly; NaN */
     xh -= xh - x;
     yh -= yh - y;
@@ -411,8 +411,8 @@ void gb_cpu_extra_gemm(const struct gb_problem *p)
     const struct gb_rect whole = {.m = p->m, .n = p->n};
     enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
     int64_t size = (int64_t)gb_type_size(acc), rows, cols;
-    _Alignas(16) char few[FEW_BYTES]; /* where there is no memory */
-    char *sums = p->extra ? malloc(SUMS_BYTES) : NULL;
+    _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
+    char *sums = p->extra ? calloc(1, SUMS_BYTES) : NULL;
     int64_t most = (sums ? SUMS_BYTES : FEW_BYTES) / size;
 
     if (!p->extra) {

@@ -2,7 +2,7 @@
 /* From matrices of any strides to what kernels and the BLAS take: a C with its unit stride
  * along rows (else the transposed product is computed), A and B with one along either side
  * (else they are copied to columns). */
-#include "product.h"
+#include "strided.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,14 @@ static bool reads_c(const struct gb_product *p)
 static enum gb_type accumulator(const struct gb_product *p)
 {
     return gb_type_size(p->type) == 2 ? GB_F32 : p->type;
+}
+
+/* Of one part of an accumulator. */
+static enum gb_type precision(const struct gb_product *p)
+{
+    enum gb_type acc = accumulator(p);
+
+    return acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
 }
 
 /* ---- is it legal? ----------------------------------------------------------------------- */
@@ -217,8 +225,7 @@ static bool vector_is_legal(const struct gb_vector *v, enum gb_type type)
 enum gb_answer gb_product_check(const struct gb_product *p)
 {
     bool complex = gb_is_complex(p->type);
-    enum gb_type acc = accumulator(p);
-    enum gb_type part = acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
+    enum gb_type acc = accumulator(p), part = precision(p);
 
     if (p->m < 0 || p->n < 0 || p->k < 0 || p->batch < 0 || p->batch > INT32_MAX)
         return GB_ANSWER_ARGUMENT;
@@ -544,17 +551,123 @@ static enum gb_answer answer_to(enum gb_status s)
     return answer[s];
 }
 
+/* How a product is run: the forms of its operands, and the kernel. */
+struct planned {
+    struct form a, b;
+    struct gb_choice choice; /* kernel NULL: there is none */
+};
+
+static struct planned plan_of(const struct gb_product *p,
+                              const struct gb_device_info *info)
+{
+    struct planned x = {.a = form_of(p, &p->a, p->m, p->k),
+                        .b = form_of(p, &p->b, p->k, p->n)};
+    uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
+
+    for (int attempt = 0; attempt < 2 && !x.choice.kernel; attempt++) {
+        struct gb_problem q;
+        struct key key;
+
+        if (attempt > 0) { /* no row reads them where they are */
+            x.a = columns_of(p, p->m);
+            x.b = columns_of(p, p->k);
+        }
+        q = problem_of(p, x.a, x.b);
+        q.k = gb_max(q.k, 1); /* as far as planning goes */
+        key = (struct key){.m = p->m,
+                           .n = p->n,
+                           .k = p->k,
+                           .batch = p->batch,
+                           .info = info,
+                           .type = p->type,
+                           .type_c = p->type_c,
+                           .align_a = x.a.align,
+                           .align_b = x.b.align,
+                           .tma = suits_tma(p, x.a, x.b)};
+        if (!choose(&q, &key, &x.choice))
+            x.choice.kernel = NULL;
+    }
+    gb_fp_leave(fp);
+    return x;
+}
+
+static enum gb_answer queue_planned(const struct gb_product *p, const struct planned *x,
+                                    struct gb_engine *engine)
+{
+    bool c_packed = !in_columns(&p->c, p->m, p->n);
+    int64_t ldc = c_packed || p->n == 1 ? gb_round_up(p->m, 16) : p->c.col;
+    struct gb_onstream o = {.kernel = x->choice.kernel,
+                            .a = x->a.trans ? 't' : 'n',
+                            .b = x->b.trans ? 't' : 'n',
+                            .repair = x->choice.repair,
+                            .stream = p->stream};
+
+    if (!o.kernel)
+        return GB_ANSWER_UNSUPPORTED;
+    o.g = arguments(p, x->a, x->b, ldc, &x->choice);
+    place(p, &p->a, p->m, p->k, p->type, x->a.packed, x->a.ld, &o.operand[GB_ON_A],
+          &o.g.a, &o.g.a_list, &o.g.a_batch);
+    place(p, &p->b, p->k, p->n, p->type, x->b.packed, x->b.ld, &o.operand[GB_ON_B],
+          &o.g.b, &o.g.b_list, &o.g.b_batch);
+    place(p, &p->c, p->m, p->n, p->type_c, c_packed, ldc, &o.operand[GB_ON_C], &o.g.c,
+          &o.g.c_list, &o.g.c_batch);
+    gb_debug("%s on its device by %s, %d splits", p->routine, o.kernel->name,
+             x->choice.splits);
+    return answer_to(gb_onstream_run(engine, &o));
+}
+
+static struct gb_matrix one_of(const struct gb_matrix *x, int64_t z, enum gb_type type)
+{
+    return (struct gb_matrix){
+        .at = matrix_at(x, z, type), .row = x->row, .col = x->col};
+}
+
+static struct gb_vector entry_of(const struct gb_vector *v, int64_t z,
+                                 enum gb_type type)
+{
+    return (struct gb_vector){
+        .at = v->at ? v->at + z * v->batch * (int64_t)gb_type_size(type) : NULL};
+}
+
+/* Product z of a batch. */
+static struct gb_product slice(const struct gb_product *p, int64_t z)
+{
+    struct gb_product q = *p;
+
+    q.batch = 1;
+    q.a = one_of(&p->a, z, p->type);
+    q.b = one_of(&p->b, z, p->type);
+    q.c = one_of(&p->c, z, p->type_c);
+    q.bias = entry_of(&p->bias, z, p->bias_wide ? accumulator(p) : p->type_c);
+    q.row_scale = entry_of(&p->row_scale, z, precision(p));
+    q.col_scale = entry_of(&p->col_scale, z, precision(p));
+    return q;
+}
+
+/* Lists are for products of which the device takes many at once. Of those that fill it one by
+ * one, a kernel that takes no lists is the faster. */
+static bool runs_apart(const struct gb_product *p, const struct planned *together,
+                       const struct gb_device_info *info)
+{
+    struct gb_product first;
+    struct planned x;
+
+    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device ||
+        !together->choice.kernel)
+        return false;
+    first = slice(p, 0);
+    x = plan_of(&first, info);
+    return x.choice.kernel &&
+           x.choice.seconds * (double)p->batch < together->choice.seconds;
+}
+
 static enum gb_answer run_on_device(const struct gb_product *given,
                                     struct gb_engine *engine)
 {
     const struct gb_device_info *info = &gb_engine_device(engine)->info;
     struct gb_product p = oriented(given);
-    struct gb_onstream o = {.stream = p.stream};
-    bool c_packed = !in_columns(&p.c, p.m, p.n);
-    int64_t ldc = c_packed || p.n == 1 ? gb_round_up(p.m, 16) : p.c.col;
-    struct gb_choice choice = {.kernel = NULL};
-    struct form a, b;
-    uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
+    enum gb_answer answer = GB_ANSWER_OK;
+    struct planned x;
 
     p.a = unlisted(&p, p.a, p.type);
     p.b = unlisted(&p, p.b, p.type);
@@ -565,48 +678,16 @@ static enum gb_answer run_on_device(const struct gb_product *given,
             .row = 1,
             .col = gb_round_up(gb_max(p.m, p.k) + 1, ALIGN_MOST),
         };
-    a = form_of(&p, &p.a, p.m, p.k);
-    b = form_of(&p, &p.b, p.k, p.n);
-    for (int attempt = 0; attempt < 2 && !choice.kernel; attempt++) {
-        struct gb_problem q;
-        struct key key;
+    x = plan_of(&p, info);
+    if (!runs_apart(&p, &x, info))
+        return queue_planned(&p, &x, engine);
+    for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
+        struct gb_product one = slice(&p, z);
 
-        if (attempt > 0) { /* no row reads them where they are */
-            a = columns_of(&p, p.m);
-            b = columns_of(&p, p.k);
-        }
-        q = problem_of(&p, a, b);
-        q.k = gb_max(q.k, 1); /* as far as planning goes */
-        key = (struct key){.m = p.m,
-                           .n = p.n,
-                           .k = p.k,
-                           .batch = p.batch,
-                           .info = info,
-                           .type = p.type,
-                           .type_c = p.type_c,
-                           .align_a = a.align,
-                           .align_b = b.align,
-                           .tma = suits_tma(&p, a, b)};
-        if (!choose(&q, &key, &choice))
-            choice.kernel = NULL;
+        x = plan_of(&one, info);
+        answer = queue_planned(&one, &x, engine);
     }
-    gb_fp_leave(fp);
-    if (!choice.kernel)
-        return GB_ANSWER_UNSUPPORTED;
-    o.kernel = choice.kernel;
-    o.a = a.trans ? 't' : 'n';
-    o.b = b.trans ? 't' : 'n';
-    o.repair = choice.repair;
-    o.g = arguments(&p, a, b, ldc, &choice);
-    place(&p, &p.a, p.m, p.k, p.type, a.packed, a.ld, &o.operand[GB_ON_A], &o.g.a,
-          &o.g.a_list, &o.g.a_batch);
-    place(&p, &p.b, p.k, p.n, p.type, b.packed, b.ld, &o.operand[GB_ON_B], &o.g.b,
-          &o.g.b_list, &o.g.b_batch);
-    place(&p, &p.c, p.m, p.n, p.type_c, c_packed, ldc, &o.operand[GB_ON_C], &o.g.c,
-          &o.g.c_list, &o.g.c_batch);
-    gb_debug("%s on its device by %s, %d splits", p.routine, o.kernel->name,
-             choice.splits);
-    return answer_to(gb_onstream_run(engine, &o));
+    return answer;
 }
 
 /* ---- on the host ------------------------------------------------------------------------- */
@@ -639,11 +720,6 @@ struct on_host {
     char *a, *b, *c; /* columns of our own, or NULL */
 };
 
-static const char *vector_at(const struct gb_vector *v, int64_t z, size_t size)
-{
-    return v->at ? v->at + z * v->batch * (int64_t)size : NULL;
-}
-
 static void compute_on_host(const struct gb_product *p, struct on_host *h,
                             const struct gb_call *call)
 {
@@ -652,16 +728,16 @@ static void compute_on_host(const struct gb_product *p, struct on_host *h,
 }
 
 /* False when there is no memory for copies. */
-static bool host_columns(const struct gb_product *p, int64_t z, struct form a,
-                         struct form b, bool c_packed, struct on_host *h)
+static bool host_columns(const struct gb_product *p, struct form a, struct form b,
+                         bool c_packed, struct on_host *h)
 {
     size_t size = gb_type_size(p->type), size_c = gb_type_size(p->type_c);
-    const char *at_a = NULL, *at_b = NULL, *at_c = matrix_at(&p->c, z, p->type_c);
+    const char *at_a = NULL, *at_b = NULL, *at_c = p->c.at;
 
     h->a = h->b = h->c = NULL;
     if (reads_ab(p)) {
-        at_a = matrix_at(&p->a, z, p->type);
-        at_b = matrix_at(&p->b, z, p->type);
+        at_a = p->a.at;
+        at_b = p->b.at;
     }
     if (a.packed && at_a) {
         h->a = columns_for(p->m, p->k, size);
@@ -698,32 +774,30 @@ static enum gb_answer run_on_host(const struct gb_product *given,
 {
     struct gb_product p = oriented(given);
     bool c_packed = !in_columns(&p.c, p.m, p.n);
-    enum gb_type acc = accumulator(&p);
-    size_t size_acc = gb_type_size(acc), size_c = gb_type_size(p.type_c);
-    size_t part = gb_is_complex(acc) ? size_acc / 2 : size_acc;
+    size_t size_c = gb_type_size(p.type_c);
     struct form a = form_of(&p, &p.a, p.m, p.k), b = form_of(&p, &p.b, p.k, p.n);
     enum gb_answer answer = GB_ANSWER_OK;
 
     for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
-        struct on_host h = {
-            .q = problem_of(&p, a, b),
-            .extra = {.bias = vector_at(&p.bias, z, p.bias_wide ? size_acc : size_c),
-                      .row_scale = vector_at(&p.row_scale, z, part),
-                      .col_scale = vector_at(&p.col_scale, z, part),
-                      .bias_cols = p.bias_cols,
-                      .bias_wide = p.bias_wide,
-                      .activation = p.activation}};
+        struct gb_product one = slice(&p, z);
+        struct on_host h = {.q = problem_of(&one, a, b),
+                            .extra = {.bias = one.bias.at,
+                                      .row_scale = one.row_scale.at,
+                                      .col_scale = one.col_scale.at,
+                                      .bias_cols = p.bias_cols,
+                                      .bias_wide = p.bias_wide,
+                                      .activation = p.activation}};
 
         h.q.batch = 0;
         h.q.ldc = c_packed || p.n == 1 ? p.m : p.c.col;
         h.q.extra = is_fused(&p) ? &h.extra : NULL;
-        if (!host_columns(&p, z, a, b, c_packed, &h)) {
+        if (!host_columns(&one, a, b, c_packed, &h)) {
             answer = GB_ANSWER_MEMORY;
         } else {
             compute_on_host(&p, &h, call);
             if (h.c)
-                copy_matrix((char *)(uintptr_t)matrix_at(&p.c, z, p.type_c), p.c.row,
-                            p.c.col, h.c, 1, p.m, p.m, p.n, size_c);
+                copy_matrix((char *)(uintptr_t)one.c.at, p.c.row, p.c.col, h.c, 1, p.m,
+                            p.m, p.n, size_c);
         }
         free(h.a);
         free(h.b);

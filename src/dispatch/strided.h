@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of matrices of any strides, on host or device, with what is fused to them: what the
  * public API asks for, in this library's words. */
-#ifndef GB_PRODUCT_H
-#define GB_PRODUCT_H
+#ifndef GB_STRIDED_H
+#define GB_STRIDED_H
 
 #include <stdbool.h>
 #include <stdint.h>
