@@ -23,6 +23,9 @@ struct bench_shape {
     int64_t lda, ldb, ldc; /* as they are, never 0 */
     int64_t batch;
     double beta; /* alpha is 1 */
+    /* What --epilogue asks for: bench_bias() for each row, an enum gb_activation. */
+    bool bias;
+    int activation;
 };
 
 struct bench_options {
@@ -32,9 +35,10 @@ struct bench_options {
     const char *ours, *cublas, *blas, *nvblas;
     enum bench_place place;
     enum bench_math math;
-    int group;         /* 0: the planner's */
-    int splits;        /* 0: the planner's */
-    const char *hints; /* "keep,stream" of A and B; NULL: the planner's */
+    int group;            /* 0: the planner's */
+    int splits;           /* 0: the planner's */
+    const char *epilogue; /* "bias_gelu"; NULL: alpha and beta alone */
+    const char *hints;    /* "keep,stream" of A and B; NULL: the planner's */
     int repeats;
     double block_ms;
     double pause_ms; /* negative: as the peers need */
@@ -83,6 +87,14 @@ size_t bench_shapes_read(const char *path, struct bench_shape **shapes);
 /* "4096", "64x4096x512" with types "f16:f32" and trans "NT"; dies on bad text. */
 struct bench_shape bench_shape_from(const char *mnk, const char *types,
                                     const char *trans);
+/* Sets what a name asks for: "bias", "bias_gelu", "silu" ...; dies on others. */
+void bench_epilogue(const char *name, struct bench_shape *s);
+/* The bias of row i, exact in every type. */
+double bench_bias(int64_t i);
+static inline bool bench_fused(const struct bench_shape *s)
+{
+    return s->bias || s->activation != 0;
+}
 /* Does the shape pass --routine and --type? */
 bool bench_shape_wanted(const struct bench_shape *s, const struct bench_options *o);
 int64_t bench_cols_a(const struct bench_shape *s);
@@ -107,6 +119,8 @@ void bench_shuffle(int *order, int n, uint64_t *state);
 
 /* judge.c: operands and who is right */
 void bench_fill(enum gb_type type, void *x, size_t elements, uint64_t *state);
+/* Element `at` of a real type. */
+void bench_put(enum gb_type type, void *x, int64_t at, double value);
 size_t bench_bytes_a(const struct bench_shape *s);
 size_t bench_bytes_b(const struct bench_shape *s);
 size_t bench_bytes_c(const struct bench_shape *s);

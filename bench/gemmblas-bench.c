@@ -38,6 +38,9 @@ static const char usage[] =
     "  --kernel ROW      resident: this row of kernels.def, not the planner's choice\n"
     "  --group N         resident: tile rows of a group of the L2 order\n"
     "  --splits N        resident: parts of k, where they can be so many\n"
+    "  --epilogue NAME   resident: fused to the product: bias, gelu, bias_gelu ...; "
+    "peers\n"
+    "                    are then cublas and ours, each with a kernel after it\n"
     "  --hints A,B       resident: what loads ask of L2: keep, stream or none\n"
     "  --device LIST     as GEMMBLAS_DEVICE\n"
     "  --repeats N       samples per library (21)\n"
@@ -61,6 +64,7 @@ enum option_id {
     O_COMMIT,
     O_CUBLAS,
     O_DEVICE,
+    O_EPILOGUE,
     O_HELP,
     O_GROUP,
     O_HINTS,
@@ -89,6 +93,7 @@ static const struct option options[] = {
     {"commit", required_argument, NULL, O_COMMIT},
     {"cublas", required_argument, NULL, O_CUBLAS},
     {"device", required_argument, NULL, O_DEVICE},
+    {"epilogue", required_argument, NULL, O_EPILOGUE},
     {"help", no_argument, NULL, O_HELP},
     {"group", required_argument, NULL, O_GROUP},
     {"hints", required_argument, NULL, O_HINTS},
@@ -165,6 +170,9 @@ static void text_option(struct bench_options *o, int id, const char *value)
         return;
     case O_DEVICE:
         o->device = value;
+        return;
+    case O_EPILOGUE:
+        o->epilogue = value;
         return;
     case O_KERNEL:
         o->kernel = value;
@@ -257,6 +265,8 @@ static void parse(struct bench_options *o, int argc, char **argv)
         bench_die("--group %d: it needs --place resident", o->group);
     if (o->splits && o->place != BENCH_RESIDENT)
         bench_die("--splits %d: it needs --place resident", o->splits);
+    if (o->epilogue && o->place != BENCH_RESIDENT)
+        bench_die("--epilogue %s: it needs --place resident", o->epilogue);
     if (o->hints && o->place != BENCH_RESIDENT)
         bench_die("--hints %s: it needs --place resident", o->hints);
 }
@@ -299,6 +309,8 @@ int main(int argc, char **argv)
     bench_name(o.program);
     parse(&o, argc, argv);
     count = wanted_shapes(&o, &shapes);
+    for (size_t i = 0; o.epilogue && i < count; i++)
+        bench_epilogue(o.epilogue, &shapes[i]);
     if (o.place != BENCH_RESIDENT)
         setenv("GEMMBLAS_ROUTE", "gpu", 0);
     if (o.device)

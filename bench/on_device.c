@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "gemm_args.h"
@@ -51,7 +52,10 @@ struct device_bench {
     struct bench_peer peer[BENCH_PEERS];
     int peers;
     uint64_t random;
-    uint32_t hints; /* enum gb_gemm_flags */
+    uint32_t hints;         /* enum gb_gemm_flags */
+    void *pass_image;       /* of the kernel after a peer's product, see epilogue.cu */
+    struct gb_module *pass; /* loaded with the first such peer */
+    struct gb_stream *default_stream; /* the peers' */
     int wrong;
 };
 
@@ -64,11 +68,12 @@ struct operand {
 struct device_shape {
     const struct bench_shape *s;
     struct gb_choice choice;
-    struct gb_function *gemm, *reduce, *repair;
+    struct gb_function *gemm, *reduce, *repair, *pass;
     size_t bytes_a, bytes_b, bytes_c;
     void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
     struct operand dev_a, dev_b, dev_c, dev_d; /* d: the peers' C */
     gb_devptr partial, repaired;               /* workspaces */
+    gb_devptr bias;
     int sets;
     int at; /* the set that is next */
     double *sample[1 + BENCH_PEERS];
@@ -102,6 +107,36 @@ static void clock_open(struct device_bench *b)
         bench_die("libcuda.so.1: no events; update the driver");
 }
 
+/* The kernel that a peer's product is followed by lies beside this program. */
+static void open_pass(struct device_bench *b)
+{
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 32);
+    FILE *file;
+    long bytes;
+
+    if (length <= 0)
+        bench_die("/proc/self/exe cannot be read");
+    path[length] = '\0';
+    memcpy(strrchr(path, '/') + 1, "epilogue.fatbin", sizeof("epilogue.fatbin"));
+    file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) <= 0)
+        bench_die("%s: no such image; build with CUDA", path);
+    rewind(file);
+    b->pass_image = malloc((size_t)bytes);
+    if (!b->pass_image || fread(b->pass_image, 1, (size_t)bytes, file) != (size_t)bytes)
+        bench_die("%s cannot be read", path);
+    fclose(file);
+    must(b->ops->module_load(b->dev, "bench", b->pass_image, (size_t)bytes, &b->pass),
+         path);
+    must(b->ops->stream_borrow(b->dev, NULL, &b->default_stream), "a stream");
+    for (int i = 0; i < b->peers; i++) {
+        size_t used = strlen(b->peer[i].label);
+
+        snprintf(b->peer[i].label + used, sizeof(b->peer[i].label) - used, "+kernel");
+    }
+}
+
 static void open_device(struct device_bench *b, struct gb_guest *guest)
 {
     const char *spec[BENCH_PEERS];
@@ -119,6 +154,10 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
     clock_open(b);
     b->peers = bench_peer_list(b->o, text, sizeof(text), spec);
     for (i = 0; i < b->peers; i++) {
+        if (b->o->epilogue && strcmp(spec[i], "ours") == 0) {
+            b->peer[i] = (struct bench_peer){.kind = PEER_OURS, .label = "ours"};
+            continue;
+        }
         if (strcmp(spec[i], "cublas") != 0)
             bench_die(
                 "--peer %s: with --place resident only cublas; take --place host-fresh",
@@ -128,6 +167,8 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
                       b->dev->info.name);
         bench_peer_open(&b->peer[i], spec[i], b->o);
     }
+    if (b->o->epilogue && b->peers > 0)
+        open_pass(b);
     bench_run_init(&b->run, bench_row_name(b->dev), b->dev->info.driver, b->o);
 }
 
@@ -139,6 +180,11 @@ static void close_device(struct device_bench *b, struct gb_guest *guest)
         bench_peer_close(&b->peer[i]);
     for (i = 0; i < MODULES && b->module[i]; i++)
         b->ops->module_unload(b->dev, b->module[i]);
+    if (b->pass) {
+        b->ops->module_unload(b->dev, b->pass);
+        b->ops->stream_return(b->dev, b->default_stream);
+        free(b->pass_image);
+    }
     for (i = 0; i < HOST_USES; i++)
         free(b->host[i]);
     b->ops->host_free(b->dev, b->pinned);
@@ -230,6 +276,10 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         return "k has not so many parts, or the kernel adds up none";
     if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
         return "the kernel has no batches";
+    if (b->pass) {
+        snprintf(symbol, sizeof(symbol), "gb_pass_%s", gb_type_name(d->s->type_c));
+        must(b->ops->module_get(b->dev, b->pass, symbol, &d->pass), symbol);
+    }
     module = module_of(b, row->family);
     gb_kernel_symbol(row, layout(d->s->transa), layout(d->s->transb), symbol,
                      sizeof(symbol));
@@ -354,6 +404,11 @@ static struct gb_gemm_args arguments(const struct device_shape *d, int set,
     g.flags |= hints;
     if (s->beta == 0)
         g.flags |= GB_G_BETA_ZERO;
+    if (bench_fused(s)) {
+        g.flags |= GB_G_FUSED;
+        g.fused.bias = d->bias;
+        g.fused.activation = s->activation;
+    }
     if (d->choice.splits == 1 || gb_launch_sums_splits(d->choice.kernel, &g))
         g.flags |= GB_G_EPILOGUE;
     return g;
@@ -365,6 +420,20 @@ static size_t repair_bytes(const struct device_shape *d)
 
     return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
                                   layout(d->s->transb), &g);
+}
+
+static void prepare_bias(struct device_bench *b, struct device_shape *d)
+{
+    size_t size = gb_type_size(d->s->type_c);
+    char *bias = calloc((size_t)d->s->m, size);
+
+    if (!bias)
+        bench_die("out of memory; take a smaller shape");
+    for (int64_t i = 0; i < d->s->m; i++)
+        bench_put(d->s->type_c, bias, i, bench_bias(i));
+    must(b->ops->mem_alloc(b->dev, (size_t)d->s->m * size, &d->bias), "device memory");
+    upload(b, d->bias, bias, (size_t)d->s->m * size);
+    free(bias);
 }
 
 static void prepare(struct device_bench *b, struct device_shape *d)
@@ -399,6 +468,8 @@ static void prepare(struct device_bench *b, struct device_shape *d)
         if (b->peers > 0)
             upload(b, operand_set(d->dev_d, set), d->c0, d->bytes_c);
     }
+    if (s->bias)
+        prepare_bias(b, d);
     if (d->choice.splits > 1) {
         if (!gb_mul3((size_t)s->m * (size_t)d->choice.splits,
                      (size_t)s->n * (size_t)s->batch,
@@ -424,6 +495,8 @@ static void release(struct device_bench *b, struct device_shape *d)
         free(d->sample[i]);
     if (d->partial)
         b->ops->mem_free(b->dev, d->partial);
+    if (d->bias)
+        b->ops->mem_free(b->dev, d->bias);
     if (d->repaired)
         b->ops->mem_free(b->dev, d->repaired);
     b->ops->mem_free(b->dev, d->dev_a.base);
@@ -432,13 +505,18 @@ static void release(struct device_bench *b, struct device_shape *d)
     b->ops->mem_free(b->dev, d->dev_d.base);
 }
 
-/* Queue one product of ours. */
-static void launch_ours(struct device_bench *b, const struct device_shape *d, int set)
+/* Queue one product of ours; `alone`: without what is fused, as if it were a peer's. */
+static void launch_ours(struct device_bench *b, const struct device_shape *d, int set,
+                        bool alone)
 {
     const struct gb_kernel *row = d->choice.kernel;
     char la = layout(d->s->transa), lb = layout(d->s->transb);
     struct gb_gemm_args g = arguments(d, set, b->hints);
 
+    if (alone) {
+        g.flags &= ~(uint32_t)GB_G_FUSED;
+        g.c = operand_set(d->dev_d, set);
+    }
     if (d->choice.repair)
         must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, la,
                               lb, d->repaired, &g),
@@ -449,22 +527,40 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
              "the reduction");
 }
 
+/* Queue the kernel after a peer's product. */
+static void launch_pass(struct device_bench *b, const struct device_shape *d, int set,
+                        struct gb_stream *stream)
+{
+    enum { THREADS = 256, BLOCKS_EACH = 16 };
+    struct gb_gemm_args g = arguments(d, set, 0);
+
+    g.c = operand_set(d->dev_d, set);
+    must(b->ops->launch(b->dev, stream, d->pass,
+                        (uint32_t)(b->dev->info.multiprocessors * BLOCKS_EACH), THREADS,
+                        0, &g, sizeof(g)),
+         "the kernel after a product");
+}
+
 /* Queue one product of side 0 (ours) or a peer; false when the peer refuses it. */
 static bool queue(struct device_bench *b, const struct device_shape *d, int side,
                   int set)
 {
-    if (side == 0) {
-        launch_ours(b, d, set);
-        return true;
-    }
-    return bench_peer_queue(&b->peer[side - 1], d->s, b->o->math,
-                            operand_set(d->dev_a, set), operand_set(d->dev_b, set),
-                            operand_set(d->dev_d, set));
+    const struct bench_peer *peer = side > 0 ? &b->peer[side - 1] : NULL;
+    bool ours = !peer || peer->kind == PEER_OURS;
+
+    if (ours)
+        launch_ours(b, d, set, peer != NULL);
+    else if (!bench_peer_queue(peer, d->s, b->o->math, operand_set(d->dev_a, set),
+                               operand_set(d->dev_b, set), operand_set(d->dev_d, set)))
+        return false;
+    if (peer && b->pass)
+        launch_pass(b, d, set, ours ? b->stream : b->default_stream);
+    return true;
 }
 
 static void start_event(struct device_bench *b, int side, void *event)
 {
-    if (side == 0)
+    if (side == 0 || b->peer[side - 1].kind == PEER_OURS)
         must(b->ops->event_record(b->dev, event, b->stream), "an event");
     else if (b->clock.record(event, NULL) != 0)
         bench_die("cuEventRecord failed; look at dmesg");
@@ -556,7 +652,8 @@ static void describe_choice(const struct bench_options *o, const struct device_s
     static const char *const repaired[] = {"", "A copied", "B copied", "A, B copied"};
     char group[24] = "", splits[24] = "";
     const char *part[] = {o->kernel ? "kernel forced" : "", group, splits,
-                          o->hints ? o->hints : "", repaired[d->choice.repair]};
+                          o->hints ? o->hints : "", repaired[d->choice.repair],
+                          o->epilogue ? o->epilogue : ""};
 
     if (o->group)
         snprintf(group, sizeof(group), "group %d", o->group);

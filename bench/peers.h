@@ -7,7 +7,12 @@
 #include "bench.h"
 #include "device.h"
 
-enum bench_peer_kind { PEER_BLAS, PEER_CUBLAS, PEER_CUBLASXT };
+enum bench_peer_kind {
+    PEER_BLAS,
+    PEER_CUBLAS,
+    PEER_CUBLASXT,
+    PEER_OURS /* our product without what --epilogue fuses */
+};
 
 struct bench_peer {
     enum bench_peer_kind kind;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "gemm_args.h"
 #include "util.h"
 
 #define HEADER                                                                         \
@@ -618,4 +619,30 @@ void bench_shuffle(int *order, int n, uint64_t *state)
         order[i] = order[j];
         order[j] = swap;
     }
+}
+
+void bench_epilogue(const char *name, struct bench_shape *s)
+{
+    static const char *const activation[] = {
+        [GB_ACT_NONE] = "",     [GB_ACT_RELU] = "relu",
+        [GB_ACT_GELU] = "gelu", [GB_ACT_GELU_TANH] = "gelu_tanh",
+        [GB_ACT_SILU] = "silu", [GB_ACT_TANH] = "tanh",
+    };
+    const char *rest = name;
+
+    s->bias = strncmp(name, "bias", 4) == 0 && (name[4] == '_' || name[4] == '\0');
+    if (s->bias)
+        rest = name[4] == '_' ? name + 5 : name + 4;
+    for (s->activation = 0; s->activation < GB_ACTIVATIONS; s->activation++)
+        if (strcmp(rest, activation[s->activation]) == 0 && (s->bias || *rest) &&
+            (*rest || name[4] == '\0'))
+            return;
+    bench_die("--epilogue %s: give bias, relu, gelu, gelu_tanh, silu or tanh, or bias_ "
+              "and one of the others",
+              name);
+}
+
+double bench_bias(int64_t i)
+{
+    return (double)(37 * i % 64 - 32) / 32;
 }

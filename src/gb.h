@@ -63,6 +63,15 @@ struct gb_scalar {
     double re, im;
 };
 
+/* What is fused to a product (gemm_args.h), by vectors where its matrices are; NULL: none. Scales
+ * are real, of the accumulator's precision. */
+struct gb_extra {
+    const void *bias, *row_scale, *col_scale;
+    bool bias_cols; /* one entry for each column of C; else each row */
+    bool bias_wide; /* of the accumulator's type; else of C's */
+    int activation; /* enum gb_activation */
+};
+
 /* C := alpha op(A) op(B) + beta C, column-major, after the flavour has been normalised away.
  * op(A) is m x k, op(B) is k x n, C is m x n; ld* in elements. */
 struct gb_problem {
@@ -75,7 +84,8 @@ struct gb_problem {
     const void *a, *b;
     void *c;
     int64_t lda, ldb, ldc;
-    int64_t batch; /* of as many products; 0 is 1 */
+    int64_t batch;                /* of as many products; 0 is 1 */
+    const struct gb_extra *extra; /* NULL: nothing is fused */
 };
 
 /* Who called: for traces, statistics and the choice among several providers. */

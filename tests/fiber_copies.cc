@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "fused.h"
 #include "seam.h"
 
 namespace

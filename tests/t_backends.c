@@ -52,6 +52,7 @@ struct words {
     const char *flat, *rows, *one_by_one, *module, *launch, *shaped, *bare;
     const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
         *push;
+    const char *queued_name, *pool, *queued;
     int no_image[4], not_ready, out_of_memory, broken;
     const char *arch;
 };
@@ -88,6 +89,10 @@ static const struct words cuda = {
     .query = "cuEventQuery",
     .record = "cuEventRecord",
     .push = "cuCtxPushCurrent_v2",
+    .queued_name = "cuMemAllocFromPoolAsync",
+    .pool = "cuMemPoolCreate 1 0 1 0 0\ncuMemPoolSetAttribute 6 4 ffffffffffffffff\n"
+            "cuMemAllocFromPoolAsync 500 6 99\n",
+    .queued = "cuMemAllocFromPoolAsync 500 6 99\ncuMemFreeAsync d2 99\n",
     .no_image = {200, 209, 218, 222},
     .not_ready = 600,
     .out_of_memory = 2,
@@ -124,6 +129,10 @@ static const struct words hip = {
     .query = "hipEventQuery",
     .record = "hipEventRecord",
     .push = "hipSetDevice",
+    .queued_name = "hipMallocFromPoolAsync",
+    .pool = "hipMemPoolCreate 1 0 1 0 0\nhipMemPoolSetAttribute 6 4 ffffffffffffffff\n"
+            "hipMallocFromPoolAsync 500 6 99\n",
+    .queued = "hipMallocFromPoolAsync 500 6 99\nhipFreeAsync d2 99\n",
     .no_image = {200, 209, 218, 500},
     .not_ready = 600,
     .out_of_memory = 2,
@@ -501,6 +510,30 @@ static void test_list(void)
     }
 }
 
+/* The program's stream, and memory in its order: a pool of our own, made once, that keeps what
+ * it has. */
+static void test_queued(const struct words *w, struct rig *r)
+{
+    struct gb_stream *theirs;
+    gb_devptr memory = 7;
+
+    fake_calls();
+    is_int(GB_SUCCESS, w->ops->stream_borrow(r->dev, (void *)99, &theirs),
+           "%s: the program's stream", w->ops->name);
+    fake_fail(w->queued_name, w->out_of_memory);
+    is_int(GB_E_NOMEM, w->ops->alloc_queued(r->dev, theirs, 500, &memory),
+           "%s: no memory", w->ops->name);
+    is_int(7, (long long)memory, "%s: outputs are written on success only",
+           w->ops->name);
+    IS_CALLS(w->pool, "%s: one pool", w->ops->name);
+    is_int(GB_SUCCESS, w->ops->alloc_queued(r->dev, theirs, 500, &memory),
+           "%s: memory in its order", w->ops->name);
+    w->ops->free_queued(r->dev, theirs, memory);
+    w->ops->free_queued(r->dev, theirs, 0);
+    w->ops->stream_return(r->dev, theirs);
+    IS_CALLS(w->queued, "%s: in that stream, which stays", w->ops->name);
+}
+
 /* All of one back end; alone in a process, because a driver is loaded once. */
 static void test_back_end(const struct words *w)
 {
@@ -513,6 +546,7 @@ static void test_back_end(const struct words *w)
     test_streams(w, &r);
     test_copies(w, &r);
     test_kernels(w, &r);
+    test_queued(w, &r);
     test_release(w, &r);
     test_loss(w);
 }

@@ -24,8 +24,10 @@ mapfile -t reasons < <(sed -n 's/^WHY([A-Z]*, *"\([a-z]*\)".*/\1/p' src/why.def)
 all_in 'reasons' "${reasons[@]}"
 mapfile -t verbs < <(sed -n 's/^ *{"\([a-z]*\)", *cmd_.*/\1/p' src/cmd/gemmblas.c)
 all_in 'verbs' "${verbs[@]}"
-is '' "$(grep -o 'GEMMBLAS_[A-Z_]*' $man README.md | cut -d: -f2 | sort -u |
-    grep -v -x -F "$(printf '%s\n' "${knobs[@]}")")" 'no text names a knob that is not there'
+mapfile -t constants < <(grep -o 'GEMMBLAS_[A-Z0-9_]*' include/gemmblas/gemmblas.h | sort -u)
+is '' "$(grep -o 'GEMMBLAS_[A-Z0-9_]*' $man README.md | cut -d: -f2 | sort -u |
+    grep -v -x -F "$(printf '%s\n' "${knobs[@]}" "${constants[@]}")")" \
+    'no text names a knob that is not there'
 
 for text in README.md HACKING.md; do
     lacking=

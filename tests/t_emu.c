@@ -337,6 +337,45 @@ static void test_pitch(void)
     ops->close(dev);
 }
 
+/* Memory in the order of a stream lives until the stream has passed its release. */
+static void test_queued(void)
+{
+    struct gb_device *dev = open_device("alloc_queued@3", 5, 0);
+    struct gb_guest guest;
+    struct gb_stream *s, *same, *other;
+    size_t before, during, after, total;
+    unsigned char *host;
+    gb_devptr a, b;
+
+    ops->enter(dev, &guest);
+    ops->stream_create(dev, &other);
+    ops->host_alloc(dev, 64, (void **)&host);
+    is_int(GB_SUCCESS, ops->stream_borrow(dev, NULL, &s), "the default stream");
+    ops->stream_borrow(dev, NULL, &same);
+    ok(s == same && s != other, "is always the same");
+    ops->stream_borrow(dev, other, &same);
+    ok(same == other, "a stream is itself");
+    ops->mem_info(dev, &before, &total);
+    memset(host, 3, 64);
+    ok(ops->alloc_queued(dev, s, 64, &a) == GB_SUCCESS &&
+           ops->copy_in(dev, s, a, 0, host, 0, 64, 1) == GB_SUCCESS &&
+           ops->copy_out(dev, s, host, 0, a, 0, 64, 1) == GB_SUCCESS,
+       "memory in its order");
+    ops->mem_info(dev, &during, &total);
+    ops->free_queued(dev, s, a);
+    is_int(GB_SUCCESS, ops->alloc_queued(dev, s, 64, &b), "and again");
+    ops->free_queued(dev, s, b);
+    is_int(GB_E_NOMEM, ops->alloc_queued(dev, s, 64, &b), "it can be refused");
+    ops->stream_sync(dev, s);
+    ops->mem_info(dev, &after, &total);
+    ok(during == before - 64 && after == before, "all of it comes back");
+    ops->stream_return(dev, s);
+    ops->stream_destroy(dev, other);
+    ops->host_free(dev, host);
+    ops->leave(dev, &guest);
+    ops->close(dev);
+}
+
 static void test_memory(void)
 {
     struct gb_device *dev = open_device("", 1, 2);
@@ -801,6 +840,7 @@ int main(void)
     test_events();
     test_pitch();
     test_memory();
+    test_queued();
     test_guest();
     test_misuse();
     test_fault_text();

@@ -179,13 +179,21 @@ static void make(struct product *x, enum gb_type type, int splits)
     product_pieces(x, 9, 7, 700);
 }
 
+/* What no product without vectors, in streams of our own, comes by. */
+static bool is_elsewhere(const char *operation)
+{
+    return strcmp(operation, "stream_sync") == 0 ||
+           strcmp(operation, "stream_borrow") == 0 ||
+           strcmp(operation, "alloc_queued") == 0;
+}
+
 static void all_operations(struct product *x, const char *name)
 {
     for (size_t i = 0; i < GB_COUNT(operations); i++) {
         struct tally t;
         bool good = sweep(x, operations[i], "", 2, &t);
 
-        ok(good && (t.runs > 0 || strcmp(operations[i], "stream_sync") == 0),
+        ok(good && (t.runs > 0 || is_elsewhere(operations[i])),
            "%s: %s fails (%d runs, %d lost, %d out of memory, %d with part of C done)",
            name, operations[i], t.runs, t.lost, t.oom, t.partial);
     }

@@ -111,7 +111,7 @@ struct operand {
 };
 
 /* Pinned memory is slow to get: each role keeps what its largest operand needed. */
-enum role { ROLE_A, ROLE_B, ROLE_C, ROLES };
+enum role { ROLE_A, ROLE_B, ROLE_C, ROLE_VECTOR, ROLES };
 static struct {
     void *at;
     size_t bytes;
@@ -200,6 +200,13 @@ static void operand_fill(struct operand *o, double (*next)(void))
 
 /* ---- one product ---- */
 
+/* What is fused to it; the vectors hold what entry_...() say. */
+struct fusing {
+    bool wanted, bias, by_columns, acc, row_scale, col_scale;
+    bool broadcast; /* one vector for all of a batch */
+    enum gb_activation activation;
+};
+
 struct product {
     const struct gb_kernel *k;
     char ta, tb; /* n or t: which way the unit stride runs */
@@ -216,6 +223,8 @@ struct product {
     int batch, group;
     uint32_t uplo, grid; /* grid 0: what suits the row */
     int64_t row0, col0;
+    bool lists; /* matrices of a batch by their addresses */
+    struct fusing fused;
 };
 
 /* What the row asks of A and B. */
@@ -252,14 +261,17 @@ static void describe(const struct product *p, char *buf, size_t len)
         buf, len,
         "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld skips %lld,%lld,%lld conj "
         "%d%d alpha %g,%g beta "
-        "%g,%g split %lld cut %lld batch %d%s group %d uplo %u at %lld,%lld grid %u",
+        "%g,%g split %lld cut %lld batch %d%s%s group %d uplo %u at %lld,%lld grid %u "
+        "fused %d bias %d%d%d scales %d%d broadcast %d activation %d",
         p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
         (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2],
         (long long)p->skip[0], (long long)p->skip[1], (long long)p->skip[2], p->conj_a,
         p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
         (long long)p->split_len, (long long)p->cut, p->batch,
-        p->broadcast ? " broadcast" : "", p->group, p->uplo, (long long)p->row0,
-        (long long)p->col0, p->grid);
+        p->broadcast ? " broadcast" : "", p->lists ? " lists" : "", p->group, p->uplo,
+        (long long)p->row0, (long long)p->col0, p->grid, p->fused.wanted, p->fused.bias,
+        p->fused.by_columns, p->fused.acc, p->fused.row_scale, p->fused.col_scale,
+        p->fused.broadcast, p->fused.activation);
 }
 
 /* Modules are loaded once per family. */
@@ -317,6 +329,123 @@ static gb_devptr repair(const struct product *p, struct gb_gemm_args *g)
     return work;
 }
 
+/* ---- what is fused ---- */
+
+static struct value entry_bias(int64_t z, int64_t x)
+{
+    return (struct value){(double)((7 * x + 3 * z) % 9 - 4),
+                          (double)((5 * x + z) % 7 - 3)};
+}
+
+static struct value entry_row_scale(int64_t z, int64_t i)
+{
+    static const double scale[] = {1, 0.5, -2, 2, 1};
+
+    return (struct value){scale[(i + z) % 5], 0};
+}
+
+static struct value entry_col_scale(int64_t z, int64_t j)
+{
+    static const double scale[] = {1, -1, 0.5};
+
+    return (struct value){scale[(j + 2 * z) % 3], 0};
+}
+
+static gb_devptr upload(const void *from, size_t bytes)
+{
+    void *pin = pinned_get(ROLE_VECTOR, bytes);
+    gb_devptr at;
+
+    memcpy(pin, from, bytes);
+    must(ops->mem_alloc(dev, bytes, &at), "mem_alloc");
+    must(ops->copy_in(dev, stream, at, 0, pin, 0, bytes, 1), "copy_in");
+    must(ops->stream_sync(dev, stream), "stream_sync");
+    return at;
+}
+
+/* `batch` vectors of `count`; *stride is what lies between them. */
+static gb_devptr vector(const struct product *p, enum gb_type t, int64_t count,
+                        struct value (*entry)(int64_t z, int64_t x), int64_t *stride)
+{
+    int64_t vectors = p->fused.broadcast ? 1 : p->batch;
+    size_t bytes = (size_t)(vectors * count) * gb_type_size(t);
+    void *host = malloc(bytes);
+    gb_devptr at;
+
+    for (int64_t z = 0; z < vectors; z++)
+        for (int64_t x = 0; x < count; x++)
+            put(t, host, z * count + x, entry(z, x));
+    *stride = p->fused.broadcast ? 0 : count;
+    at = upload(host, bytes);
+    free(host);
+    return at;
+}
+
+static void fuse(const struct product *p, struct gb_gemm_args *g)
+{
+    const struct fusing *f = &p->fused;
+    enum gb_type acc = p->k->type_acc;
+    enum gb_type part = acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
+
+    if (!f->wanted)
+        return;
+    g->flags |= GB_G_FUSED;
+    g->fused.activation = f->activation;
+    g->fused.flags =
+        (f->by_columns ? GB_F_BIAS_COLS : 0) | (f->acc ? GB_F_BIAS_ACC : 0);
+    if (f->bias)
+        g->fused.bias =
+            vector(p, f->acc ? acc : p->k->type_c, f->by_columns ? p->n : p->m,
+                   entry_bias, &g->fused.bias_batch);
+    if (f->row_scale)
+        g->fused.row_scale =
+            vector(p, part, p->m, entry_row_scale, &g->fused.row_batch);
+    if (f->col_scale)
+        g->fused.col_scale =
+            vector(p, part, p->n, entry_col_scale, &g->fused.col_batch);
+}
+
+static double activated(enum gb_activation a, double x)
+{
+    double y;
+
+    switch (a) {
+    case GB_ACT_RELU:
+        return x < 0 ? 0 : x;
+    case GB_ACT_GELU:
+        return x * 0.5 * erfc(-x / sqrt(2));
+    case GB_ACT_GELU_TANH:
+        y = sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
+        return x / (1 + exp(-2 * y));
+    case GB_ACT_SILU:
+        return x / (1 + exp(-x));
+    case GB_ACT_TANH:
+        return tanh(x);
+    default:
+        return x;
+    }
+}
+
+/* A list of the addresses of an operand's matrices; *bits has all their bits. */
+static gb_devptr list_of(const struct operand *o, int batch, uint64_t *bits)
+{
+    uint64_t at[8] = {0};
+
+    *bits = 0;
+    for (int z = 0; z < batch; z++) {
+        at[z] = address(o, z * o->batch);
+        *bits |= at[z];
+    }
+    return upload(at, sizeof *at * (size_t)batch);
+}
+
+static void drop_all(const gb_devptr *at, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (at[i])
+            ops->mem_free(dev, at[i]);
+}
+
 /* C := as gemm_args.h says, in as many launches as the product's cut asks for. */
 static void compute(const struct product *p, const struct operand *a,
                     const struct operand *b, const struct operand *c)
@@ -357,6 +486,13 @@ static void compute(const struct product *p, const struct operand *a,
     gb_devptr work;
     char symbol[96];
 
+    fuse(p, &g);
+    if (p->lists) {
+        g.a_list = list_of(a, p->batch, &g.a);
+        g.b_list = list_of(b, p->batch, &g.b);
+        g.c_list = list_of(c, p->batch, &g.c);
+        g.a_batch = g.b_batch = g.c_batch = 0;
+    }
     gb_kernel_symbol(k, p->ta, p->tb, symbol, sizeof symbol);
     partial_bytes =
         (size_t)(splits * p->m * p->n * p->batch) * gb_type_size(k->type_acc);
@@ -365,8 +501,10 @@ static void compute(const struct product *p, const struct operand *a,
     for (int64_t at = 0; at < p->kk || at == 0; at += cut) {
         g.k_begin = at;
         g.k_end = gb_min(at + cut, p->kk);
-        g.a = address(a, at * g.a_k);
-        g.b = address(b, at * g.b_k);
+        if (!p->lists) {
+            g.a = address(a, at * g.a_k);
+            g.b = address(b, at * g.b_k);
+        }
         g.split0 = (int32_t)gb_split_first(at, split_len);
         g.split_count = (int32_t)gb_split_touched(at, g.k_end, split_len);
         if (splits == 1 ? g.k_end == p->kk : gb_launch_sums_splits(k, &g))
@@ -388,8 +526,9 @@ static void compute(const struct product *p, const struct operand *a,
              symbol);
     }
     must(ops->stream_sync(dev, stream), "stream_sync");
-    if (partial)
-        ops->mem_free(dev, g.partial);
+    drop_all((const gb_devptr[]){g.partial, g.a_list, g.b_list, g.c_list, g.fused.bias,
+                                 g.fused.row_scale, g.fused.col_scale},
+             7);
 }
 
 struct operands {
@@ -445,9 +584,12 @@ static void unpack(const struct operand *o, bool along, bool conj, int64_t z,
 }
 
 static struct value expected(const struct product *p, const struct operands *o,
-                             int64_t at, const struct value *x, const struct value *y)
+                             int64_t z, int64_t i, int64_t j, const struct value *x,
+                             const struct value *y)
 {
-    struct value sum = {0, 0}, old;
+    struct value sum = {0, 0}, old, bias;
+    const struct fusing *f = &p->fused;
+    int64_t vector = f->broadcast ? 0 : z;
 
     if (gb_is_complex(p->k->type)) {
         for (int64_t l = 0; l < p->kk; l++) {
@@ -459,12 +601,39 @@ static struct value expected(const struct product *p, const struct operands *o,
             sum.re += x[l].re * y[l].re;
     }
     sum = times(p->alpha, sum);
+    if (f->row_scale)
+        sum = times(entry_row_scale(vector, i), sum);
+    if (f->col_scale)
+        sum = times(entry_col_scale(vector, j), sum);
     if (p->beta.re != 0 || p->beta.im != 0) {
-        old = times(p->beta, get(o->c.type, o->before, at));
+        old = times(p->beta, get(o->c.type, o->before, place(&o->c, z, i, j)));
         sum.re += old.re;
         sum.im += old.im;
     }
+    if (f->bias) {
+        bias = entry_bias(vector, f->by_columns ? j : i);
+        sum.re += bias.re;
+        sum.im += bias.im;
+    }
+    sum.re = activated(f->activation, sum.re);
     return sum;
+}
+
+/* Exactly, but for activations of real numbers: 16 bits to the second neighbour, others to
+ * what exponents lose that are themselves rounded. */
+static bool agrees(const struct product *p, struct value want, struct value seen)
+{
+    static const int digits[GB_TYPES] = {11, 8, 24, 53, 24, 53, 0, 0};
+    int last = 1 - digits[p->k->type_c];
+    double bound;
+
+    if (p->fused.activation <= GB_ACT_RELU)
+        return want.re == seen.re && want.im == seen.im;
+    bound = 2 * ldexp(1, gb_max(ilogb(want.re), p->k->type_c == GB_F16 ? -14 : -126) +
+                             last);
+    if (p->k->type_c != GB_F16 && p->k->type_c != GB_BF16)
+        bound = fabs(want.re) * ldexp(256, last) + 1e-37;
+    return fabs(want.re - seen.re) <= bound;
 }
 
 static long failures, tried;
@@ -500,11 +669,11 @@ static bool slice_is_exact(const struct product *p, const struct operands *o, in
             if ((p->uplo == GB_G_UPPER && above < 0) ||
                 (p->uplo == GB_G_LOWER && above > 0))
                 continue; /* compared with the gaps */
-            want = expected(p, o, at, rows + i * p->kk, column);
+            want = expected(p, o, z, i, j, rows + i * p->kk, column);
             put(p->k->type_c, rounded.bytes, 0, want);
             want = get(p->k->type_c, rounded.bytes, 0);
             seen = get(p->k->type_c, o->c.host, at);
-            if (!(want.re == seen.re && want.im == seen.im)) {
+            if (!agrees(p, want, seen)) {
                 snprintf(what, sizeof what, "C(%lld,%lld) of %lld is %g,%g not %g,%g",
                          (long long)i, (long long)j, (long long)z, seen.re, seen.im,
                          want.re, want.im);
@@ -682,9 +851,59 @@ static void check_triangles(const struct gb_kernel *k, char ta, char tb)
         }
 }
 
+/* Every part of the epilogue by itself and together, on the edges of a tile, in C's of every
+ * alignment, after all the ways that sums take. */
+static void check_fused(const struct gb_kernel *k, char ta, char tb)
+{
+    const int64_t ms[] = {k->tile_m - 1, k->tile_m, k->tile_m + 1, 13, k->tile_m + 24};
+    const int64_t ns[] = {k->tile_n, k->tile_n + 1, 7, k->tile_n - 1};
+
+    for (int x = 0; x < 40; x++) {
+        struct product p = plain(k, ta, tb), q;
+
+        p.m = ms[x % 5];
+        p.n = ns[x / 5 % 4];
+        p.kk = x % 8 == 7 ? 0 : k->tile_k + x % 11;
+        p.alpha.re = x % 9 == 8 ? 0 : x % 3 ? 0.0625 : -0.125;
+        p.beta = betas[x / 2 % 3];
+        p.gap[2] = x % 3 == 1 ? 3 : gb_round_up(p.m, 16) - p.m;
+        p.skip[2] = x % 7 == 6;
+        p.conj_a = is_complex(k) && x % 2;
+        p.batch = x % 5 == 2 ? 3 : 1;
+        p.group = 1 + x % 3;
+        p.fused = (struct fusing){
+            .wanted = true,
+            .bias = x % 6 != 3,
+            .by_columns = x / 3 % 2,
+            .acc = x / 2 % 2,
+            .row_scale = x % 4 == 1 || x % 4 == 3,
+            .col_scale = x % 4 == 2 || x % 4 == 3,
+            .broadcast = x % 2,
+            .activation = is_complex(k)
+                              ? GB_ACT_NONE
+                              : (enum gb_activation)(x * 5 / 2 % GB_ACTIVATIONS),
+        };
+        if (x % 4 == 3) { /* two and more splits, and some that a cluster sums */
+            p.kk = (2 + x / 4 % 4) * k->tile_k - 5;
+            p.split_len = k->tile_k;
+        }
+        if (x % 10 == 9)
+            p.cut = k->tile_k;
+        if ((k->flags & GB_K_UPLO) && x % 6 == 1)
+            p.uplo = x % 4 == 1 ? GB_G_UPPER : GB_G_LOWER;
+        check_exact(&p);
+        if (x % 20 != 11)
+            continue;
+        q = p;
+        q.cut = k->tile_k;
+        q.grid = 1;
+        check_same(&p, &q);
+    }
+}
+
 static void check_batch(const struct gb_kernel *k, char ta, char tb)
 {
-    for (int x = 0; x < 4; x++) {
+    for (int x = 0; x < (k->flags & GB_K_TMA ? 4 : 8); x++) {
         struct product p = plain(k, ta, tb);
 
         p.m = k->tile_m / 2 + 3;
@@ -692,6 +911,7 @@ static void check_batch(const struct gb_kernel *k, char ta, char tb)
         p.kk = 2 * k->tile_k + 1;
         p.batch = 3;
         p.broadcast = x & 1;
+        p.lists = x & 4;
         p.split_len = x & 2 ? k->tile_k : 0;
         p.beta = betas[x % 3];
         check_exact(&p);
@@ -895,6 +1115,7 @@ static void check_row(const struct gb_kernel *k)
         if (k->flags & GB_K_UPLO)
             check_triangles(k, ta, tb);
         check_batch(k, ta, tb);
+        check_fused(k, ta, tb);
         check_bits(k, ta, tb);
         if (k->flags & GB_K_TMA)
             check_turns(k, ta, tb);

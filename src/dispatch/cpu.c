@@ -7,6 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef __FP_FAST_FMA
+#define GB_OWN_FMA 1
+
+/* A product of floats is exact in double. */
+static float gb_fma_f32(float x, float y, float z)
+{
+    return (float)((double)x * y + z);
+}
+
+/* T. J. Dekker, A floating-point technique for extending the available precision, 1971: what a
+ * product loses, from halves of its factors whose products are exact; and what a sum does. */
+static double gb_fma_f64(double x, double y, double z)
+{
+    const double split = 0x1p27 + 1, p = x * y, s = p + z, b = s - p;
+    double xh = split * x, yh = split * y, lost;
+
+    if (!(p < 1e270 && p > -1e270 && x < 1e270 && x > -1e270 && y < 1e270 &&
+          y > -1e270))
+        return s; /* infinite, or nearly; NaN */
+    xh -= xh - x;
+    yh -= yh - y;
+    lost = xh * yh - p + xh * (y - yh) + (x - xh) * yh + (x - xh) * (y - yh);
+    return s + (lost + (p - (s - b)) + (z - b));
+}
+#endif
+
+#include "activate.h"
+#include "fpstate.h"
 #include "half.h"
 #include "real.h"
 #include "util.h"
@@ -14,6 +42,9 @@
 /* The portable product works on blocks of C of BLOCK x BLOCK, DEPTH of k at a time, in
  * squares of GROUP; the halves convert panels of PANEL x PANEL. */
 enum { GROUP = 4, BLOCK = 64, DEPTH = 128, PANEL = 512 };
+
+/* Sums that wait for what is fused to them. */
+enum { SUMS_BYTES = 8 << 20, FEW_BYTES = 512 };
 
 _Static_assert(BLOCK % GROUP == 0, "blocks are made of groups");
 
@@ -270,6 +301,164 @@ static struct gb_problem part(const struct gb_problem *p, struct gb_rect r)
     return q;
 }
 
+/* ---- what is fused ---------------------------------------------------------------- */
+
+static double load_f64(const void *base, int64_t at, enum gb_type type)
+{
+    (void)type;
+    return ((const double *)base)[at];
+}
+
+static struct gb_c32 load_c32(const void *base, int64_t at, enum gb_type type)
+{
+    (void)type;
+    return ((const struct gb_c32 *)base)[at];
+}
+
+static struct gb_c64 load_c64(const void *base, int64_t at, enum gb_type type)
+{
+    (void)type;
+    return ((const struct gb_c64 *)base)[at];
+}
+
+static void store_f64(void *base, int64_t at, enum gb_type type, double value)
+{
+    (void)type;
+    ((double *)base)[at] = value;
+}
+
+static void store_c32(void *base, int64_t at, enum gb_type type, struct gb_c32 value)
+{
+    (void)type;
+    ((struct gb_c32 *)base)[at] = value;
+}
+
+static void store_c64(void *base, int64_t at, enum gb_type type, struct gb_c64 value)
+{
+    (void)type;
+    ((struct gb_c64 *)base)[at] = value;
+}
+
+#define load_f32 load
+#define store_f32 store
+#define SCALAR_f32(s) ((float)(s).re)
+#define SCALAR_f64(s) ((s).re)
+#define SCALAR_c32(s) ((struct gb_c32){(float)(s).re, (float)(s).im})
+#define SCALAR_c64(s) ((struct gb_c64){(s).re, (s).im})
+#define NOTHING_f32 (-0.0f)
+#define NOTHING_f64 (-0.0)
+#define NOTHING_c32 ((struct gb_c32){-0.0f, -0.0f})
+#define NOTHING_c64 ((struct gb_c64){-0.0, -0.0})
+#define ACTIVATED_f32(x, y) gb_activate_f32((x)->activation, y)
+#define ACTIVATED_f64(x, y) gb_activate_f64((x)->activation, y)
+#define ACTIVATED_c32(x, y) (y)
+#define ACTIVATED_c64(x, y) (y)
+
+/* C(r) from its sums. */
+#define EXTRA_OF(t, T, real, acc)                                                      \
+    static void extra_##t(const struct gb_problem *p, struct gb_rect r, const T *sums) \
+    {                                                                                  \
+        const struct gb_extra *x = p->extra;                                           \
+        const real *rows = x->row_scale, *cols = x->col_scale;                         \
+        const T alpha = SCALAR_##t(p->alpha), scalar = SCALAR_##t(p->beta);            \
+        const bool read = p->beta.re != 0 || p->beta.im != 0;                          \
+        const T beta = read ? scalar : gb_unread_##t(alpha);                           \
+        const enum gb_type wide = x->bias_wide ? acc : p->type_c;                      \
+                                                                                       \
+        for (int64_t j = 0; j < r.n; j++)                                              \
+            for (int64_t i = 0; i < r.m; i++) {                                        \
+                const int64_t at = r.i + i + (r.j + j) * p->ldc;                       \
+                T old = {0}, bias = NOTHING_##t, y;                                    \
+                                                                                       \
+                if (read)                                                              \
+                    old = load_##t(p->c, at, p->type_c);                               \
+                if (x->bias)                                                           \
+                    bias = load_##t(x->bias, x->bias_cols ? r.j + j : r.i + i, wide);  \
+                y = gb_fused_##t(                                                      \
+                    alpha, (rows ? rows[r.i + i] : 1) * (cols ? cols[r.j + j] : 1),    \
+                    sums[i + j * r.m], beta, old, bias);                               \
+                store_##t(p->c, at, p->type_c, ACTIVATED_##t(x, y));                   \
+            }                                                                          \
+    }
+
+EXTRA_OF(f32, float, float, GB_F32)
+EXTRA_OF(f64, double, double, GB_F64)
+EXTRA_OF(c32, struct gb_c32, float, GB_C32)
+EXTRA_OF(c64, struct gb_c64, double, GB_C64)
+
+static void extra(const struct gb_problem *p, struct gb_rect r, const void *sums)
+{
+    uint64_t fp = gb_fp_enter();
+
+    switch (p->type) {
+    case GB_F64:
+        extra_f64(p, r, sums);
+        break;
+    case GB_C32:
+        extra_c32(p, r, sums);
+        break;
+    case GB_C64:
+        extra_c64(p, r, sums);
+        break;
+    default:
+        extra_f32(p, r, sums);
+    }
+    gb_fp_leave(fp);
+}
+
+void gb_cpu_extra_gemm(const struct gb_problem *p)
+{
+    const struct gb_rect whole = {.m = p->m, .n = p->n};
+    enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
+    int64_t size = (int64_t)gb_type_size(acc), rows, cols;
+    _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
+    char *sums = p->extra ? calloc(1, SUMS_BYTES) : NULL;
+    int64_t most = (sums ? SUMS_BYTES : FEW_BYTES) / size;
+
+    if (!p->extra) {
+        gb_cpu_real_gemm(p);
+        return;
+    }
+    rows = gb_max(1, gb_min(p->m, most));
+    cols = gb_max(1, gb_min(p->n, most / rows));
+    for (int64_t i = 0; i < gb_rect_pieces(whole, rows, cols); i++) {
+        struct gb_rect r = gb_rect_piece(whole, rows, cols, i);
+        struct gb_problem q = part(p, r);
+
+        q.type_c = acc;
+        q.alpha = (struct gb_scalar){1, 0};
+        q.beta = (struct gb_scalar){0, 0};
+        q.c = sums ? sums : few;
+        q.ldc = r.m;
+        q.extra = NULL;
+        if (p->alpha.re != 0 || p->alpha.im != 0)
+            gb_cpu_real_gemm(&q);
+        extra(p, r, q.c);
+    }
+    free(sums);
+}
+
+/* ---- the rest of a plan, continued ------------------------------------------------ */
+
+/* One entry on from another: of C's rows, or its columns. */
+static const void *entry(const void *vector, int64_t at, enum gb_type type)
+{
+    return vector ? (const char *)vector + at * (int64_t)gb_type_size(type) : NULL;
+}
+
+/* What is fused to one rectangle of C. */
+static struct gb_extra extra_part(const struct gb_problem *p, struct gb_rect r)
+{
+    struct gb_extra x = *p->extra;
+    enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
+    enum gb_type part_type = acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
+
+    x.bias = entry(x.bias, x.bias_cols ? r.j : r.i, x.bias_wide ? acc : p->type_c);
+    x.row_scale = entry(x.row_scale, r.i, part_type);
+    x.col_scale = entry(x.col_scale, r.j, part_type);
+    return x;
+}
+
 void gb_cpu_finish(const struct gb_plan *plan, int64_t done)
 {
     for (int64_t i = 0; i < gb_plan_panels(plan); i++) {
@@ -277,10 +466,16 @@ void gb_cpu_finish(const struct gb_plan *plan, int64_t done)
         int64_t pieces = gb_rect_pieces(panel, plan->piece_rows, plan->piece_cols);
 
         for (int64_t j = gb_min(done, pieces); j < pieces; j++) {
-            struct gb_problem q = part(
-                &plan->p, gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, j));
+            struct gb_rect r =
+                gb_rect_piece(panel, plan->piece_rows, plan->piece_cols, j);
+            struct gb_problem q = part(&plan->p, r);
+            struct gb_extra x;
 
-            gb_cpu_real_gemm(&q);
+            if (q.extra) {
+                x = extra_part(&plan->p, r);
+                q.extra = &x;
+            }
+            gb_cpu_extra_gemm(&q);
         }
         done = gb_max(0, done - pieces);
     }

@@ -20,4 +20,8 @@ void gb_cpu_gemm(const struct gb_problem *p);
 /* The same through the real BLAS's routine of that type when there is one. */
 void gb_cpu_real_gemm(const struct gb_problem *p);
 
+/* The same with what is fused to it, if anything is: sums through the real BLAS, piece by
+ * piece, and the kernels' own epilogue. */
+void gb_cpu_extra_gemm(const struct gb_problem *p);
+
 #endif

@@ -23,6 +23,12 @@ extern uint64_t gb_fast;
 enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
                         const struct gb_call *call, enum gb_why why);
 
+struct gb_engine;
+
+/* The open device of a call that asks for one, which it may have to wait for; NULL when there is
+ * none for this process. */
+struct gb_engine *gb_dispatch_engine(void);
+
 #ifdef __cplusplus
 }
 #endif

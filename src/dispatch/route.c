@@ -64,6 +64,14 @@ static bool share(const struct runs *x, const struct runs *y)
     return false;
 }
 
+bool gb_route_shares(const struct gb_stored *x, const struct gb_stored *y)
+{
+    struct runs a = runs_of(x->at, x->rows, x->cols, x->ld, x->type);
+    struct runs b = runs_of(y->at, y->rows, y->cols, y->ld, y->type);
+
+    return share(&a, &b);
+}
+
 void gb_route_tighten(struct gb_problem *p)
 {
     if ((gb_transposed(p->transa) ? p->m : p->k) == 1)

@@ -37,6 +37,16 @@ void gb_route_tighten(struct gb_problem *p);
  * that an LU factorisation updates interleave without sharing any. */
 bool gb_route_overlap(const struct gb_problem *p);
 
+/* rows x cols elements in columns. */
+struct gb_stored {
+    const void *at;
+    int64_t rows, cols, ld;
+    enum gb_type type;
+};
+
+/* Does one share an element with the other? */
+bool gb_route_shares(const struct gb_stored *x, const struct gb_stored *y);
+
 /* Least m*n*k at which any type could gain, for the frameless test of the entries. */
 uint64_t gb_route_floor(const struct gb_rates *rates);
 

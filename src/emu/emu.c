@@ -239,16 +239,16 @@ static enum gb_status emu_mem_info(struct gb_device *base, size_t *free_bytes,
     return finish(status);
 }
 
-static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
-                                    gb_devptr *ptr)
+static enum gb_status allocate(struct gb_device *base, enum gb_fault_op op,
+                               size_t bytes, gb_devptr *ptr)
 {
     struct emu_device *dev = emu_device(base);
     bool late;
-    enum gb_status status = begin(base, GB_FAULT_mem_alloc, &late);
+    enum gb_status status = begin(base, op, &late);
     struct emu_block *b;
 
     if (bytes == 0)
-        gb_emu_die("mem_alloc: 0 bytes");
+        gb_emu_die("%s: 0 bytes", gb_fault_op_name[op]);
     if (status != GB_SUCCESS)
         return finish(status);
     if (bytes > base->info.mem_total - dev->mem_used)
@@ -261,6 +261,12 @@ static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
     return finish(GB_SUCCESS);
 }
 
+static enum gb_status emu_mem_alloc(struct gb_device *base, size_t bytes,
+                                    gb_devptr *ptr)
+{
+    return allocate(base, GB_FAULT_mem_alloc, bytes, ptr);
+}
+
 static void release(struct emu_device *dev, const void *ptr, bool host,
                     const char *operation)
 {
@@ -268,13 +274,7 @@ static void release(struct emu_device *dev, const void *ptr, bool host,
 
     if (!b || b->data != ptr || b->host != host || (!host && b->dev != dev))
         gb_emu_die("%s: not the address of an allocation", operation);
-    if (!gb_emu_guard_intact(b))
-        gb_emu_die("%s: the guard zone of its %zu bytes was damaged before", operation,
-                   b->bytes);
-    gb_emu_check_unused(b, operation);
-    if (!host)
-        dev->mem_used -= b->bytes;
-    gb_emu_block_destroy(b);
+    gb_emu_block_free(dev, b, operation);
 }
 
 static void emu_mem_free(struct gb_device *base, gb_devptr ptr)
@@ -331,22 +331,30 @@ static enum gb_mem_kind emu_mem_kind(struct gb_device *base, const void *ptr)
     return kind;
 }
 
+/* NULL when there is no memory. */
+static struct gb_stream *new_stream(struct emu_device *dev)
+{
+    struct gb_stream *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->dev = dev;
+    s->tail = &s->head;
+    s->next = dev->streams;
+    return dev->streams = s;
+}
+
 static enum gb_status emu_stream_create(struct gb_device *base, struct gb_stream **out)
 {
-    struct emu_device *dev = emu_device(base);
     bool late;
     enum gb_status status = begin(base, GB_FAULT_stream_create, &late);
     struct gb_stream *s;
 
     if (status != GB_SUCCESS)
         return finish(status);
-    s = calloc(1, sizeof *s);
+    s = new_stream(emu_device(base));
     if (!s)
         return finish(GB_E_NOMEM);
-    s->dev = dev;
-    s->tail = &s->head;
-    s->next = dev->streams;
-    dev->streams = s;
     *out = s;
     return finish(GB_SUCCESS);
 }
@@ -393,6 +401,63 @@ static enum gb_status emu_stream_sync(struct gb_device *base, struct gb_stream *
         status = wait_for(base, s, s->queued, GB_FAULT_stream_sync);
     }
     return finish(status);
+}
+
+/* A program's stream is one of stream_create()'s. */
+static enum gb_status emu_stream_borrow(struct gb_device *base, void *theirs,
+                                        struct gb_stream **out)
+{
+    struct emu_device *dev = emu_device(base);
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_stream_borrow, &late);
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    if (theirs)
+        check_stream(base, theirs, GB_FAULT_stream_borrow);
+    else if (!dev->main)
+        dev->main = new_stream(dev);
+    *out = theirs ? theirs : dev->main;
+    return finish(*out ? GB_SUCCESS : GB_E_NOMEM);
+}
+
+static void emu_stream_return(struct gb_device *base, struct gb_stream *s)
+{
+    (void)s;
+    begin_release(base, "stream_return");
+    finish(GB_SUCCESS);
+}
+
+/* At once, which is never too late for what is queued after it. */
+static enum gb_status emu_alloc_queued(struct gb_device *base, struct gb_stream *s,
+                                       size_t bytes, gb_devptr *ptr)
+{
+    check_stream(base, s, GB_FAULT_alloc_queued);
+    return allocate(base, GB_FAULT_alloc_queued, bytes, ptr);
+}
+
+static void emu_free_queued(struct gb_device *base, struct gb_stream *s, gb_devptr ptr)
+{
+    struct emu_device *dev;
+    struct emu_block *b;
+    struct emu_op *op;
+
+    if (!ptr)
+        return;
+    dev = begin_release(base, "free_queued");
+    b = gb_emu_block_at(pointer_of(ptr), 1);
+    op = calloc(1, sizeof *op);
+    if (!b || b->data != pointer_of(ptr) || b->host || b->dev != dev)
+        gb_emu_die("free_queued: not the address of an allocation");
+    if (!op)
+        gb_emu_die("free_queued: no memory");
+    op->kind = EMU_FREE;
+    op->u.freed = b;
+    if (dev->lost) /* nothing is queued any more */
+        free(op);
+    else
+        gb_emu_enqueue(s, op);
+    finish(GB_SUCCESS);
 }
 
 static enum gb_status emu_event_create(struct gb_device *base, struct gb_event **out)
@@ -665,6 +730,10 @@ static const struct gb_device_ops ops = {
     .stream_create = emu_stream_create,
     .stream_destroy = emu_stream_destroy,
     .stream_sync = emu_stream_sync,
+    .stream_borrow = emu_stream_borrow,
+    .stream_return = emu_stream_return,
+    .alloc_queued = emu_alloc_queued,
+    .free_queued = emu_free_queued,
     .event_create = emu_event_create,
     .event_destroy = emu_event_destroy,
     .event_record = emu_event_record,

@@ -87,6 +87,18 @@ void gb_emu_block_destroy(struct emu_block *block)
     free(block);
 }
 
+void gb_emu_block_free(struct emu_device *dev, struct emu_block *block,
+                       const char *operation)
+{
+    if (!gb_emu_guard_intact(block))
+        gb_emu_die("%s: the guard zone of its %zu bytes was damaged before", operation,
+                   block->bytes);
+    gb_emu_check_unused(block, operation);
+    if (!block->host)
+        dev->mem_used -= block->bytes;
+    gb_emu_block_destroy(block);
+}
+
 struct emu_block *gb_emu_block_at(const void *ptr, size_t bytes)
 {
     uintptr_t at = (uintptr_t)ptr;

@@ -89,7 +89,9 @@ static void step(struct gb_stream *s)
     bool fails = op->late;
 
     s->busy = true;
-    if (op->kind != EMU_WAIT && !fails) {
+    if (op->kind == EMU_FREE) {
+        gb_emu_block_free(s->dev, op->u.freed, "free_queued");
+    } else if (op->kind != EMU_WAIT && !fails) {
         pthread_mutex_unlock(&gb_emu_lock);
         if (op->kind == EMU_LAUNCH)
             fails = !run_launch(op);
@@ -177,6 +179,7 @@ static bool uses(const struct emu_op *op, const struct emu_block *b)
         }
         return false;
     case EMU_WAIT:
+    case EMU_FREE:
         return false;
     }
     return false;
@@ -187,7 +190,8 @@ void gb_emu_check_unused(const struct emu_block *b, const char *operation)
     static const char *const name[] = {[EMU_COPY_IN] = "copy_in",
                                        [EMU_COPY_OUT] = "copy_out",
                                        [EMU_LAUNCH] = "launch",
-                                       [EMU_WAIT] = "event_wait"};
+                                       [EMU_WAIT] = "event_wait",
+                                       [EMU_FREE] = "free_queued"};
 
     for (const struct emu_device *d = gb_emu_devices; d; d = d->next)
         for (const struct gb_stream *s = d->streams; s; s = s->next)

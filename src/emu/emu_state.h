@@ -21,7 +21,7 @@ struct emu_block {
     bool host;
 };
 
-enum emu_kind { EMU_COPY_IN, EMU_COPY_OUT, EMU_LAUNCH, EMU_WAIT };
+enum emu_kind { EMU_COPY_IN, EMU_COPY_OUT, EMU_LAUNCH, EMU_WAIT, EMU_FREE };
 
 struct emu_op {
     struct emu_op *next;
@@ -43,6 +43,7 @@ struct emu_op {
             struct gb_stream *stream;
             uint64_t position;
         } wait;
+        struct emu_block *freed;
     } u;
     _Alignas(16) unsigned char args[];
 };
@@ -63,6 +64,7 @@ struct emu_device {
     struct gb_device base;
     struct emu_device *next;
     struct gb_stream *streams;
+    struct gb_stream *main; /* what a program gets for no stream of its own */
     size_t mem_used;
     uint64_t random;
     bool lost;
@@ -84,6 +86,9 @@ uint32_t gb_emu_draw(struct emu_device *dev);
 
 struct emu_block *gb_emu_block_create(struct emu_device *dev, size_t bytes, bool host);
 void gb_emu_block_destroy(struct emu_block *block);
+/* Releases one: dies when what it was is damaged, or something queued uses it. */
+void gb_emu_block_free(struct emu_device *dev, struct emu_block *block,
+                       const char *operation);
 /* All that the device still has; how many there were. */
 unsigned gb_emu_blocks_drop(const struct emu_device *dev);
 /* The block that holds `bytes` bytes at ptr, or NULL. */

@@ -73,7 +73,8 @@ static bool parse(const char *item, size_t len, struct fault *f)
     if (!at || !find_op(item, (size_t)(at - item), &f->op) ||
         !isdigit((unsigned char)at[1]))
         return false;
-    f->status = f->op == GB_FAULT_mem_alloc || f->op == GB_FAULT_host_alloc
+    f->status = f->op == GB_FAULT_mem_alloc || f->op == GB_FAULT_alloc_queued ||
+                        f->op == GB_FAULT_host_alloc
                     ? GB_E_NOMEM
                     : GB_E_DEVICE;
     f->at = strtoul(at + 1, &end, 10);

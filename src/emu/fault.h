@@ -4,7 +4,7 @@
  * separated by commas, such as launch@3,copy_out@2+,mem_alloc@1=device,copy_in@4=late.
  * `+` means every call from the n-th on. How: `nomem`, `unsupported`, `absent` or
  * `device` is what the call answers; `late` lets a copy or launch succeed, and the
- * device fail when it would have run. Default: nomem for mem_alloc and host_alloc,
+ * device fail when it would have run. Default: nomem for mem_alloc, alloc_queued and host_alloc,
  * device for the others. After `device` or `late` the device is lost. */
 #ifndef GB_FAULT_H
 #define GB_FAULT_H
@@ -22,6 +22,8 @@
     OP(host_alloc)                                                                     \
     OP(stream_create)                                                                  \
     OP(stream_sync)                                                                    \
+    OP(stream_borrow)                                                                  \
+    OP(alloc_queued)                                                                   \
     OP(event_create)                                                                   \
     OP(event_record)                                                                   \
     OP(event_wait)                                                                     \

@@ -2,6 +2,7 @@
 /* The operations that CUDA and HIP have alike, through a back end's table of calls. */
 #include "backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "log.h"
@@ -13,6 +14,9 @@ enum {
     STREAM_NON_BLOCKING = 1,
     EVENT_BLOCKING_SYNC = 1,
     EVENT_DISABLE_TIMING = 2,
+    POOL_PINNED = 1, /* the only type: memory that does not move */
+    POOL_ON_DEVICE = 1,
+    POOL_RELEASE_THRESHOLD = 4,
 };
 
 #define LAUNCH_BUFFER_POINTER ((void *)1)
@@ -210,6 +214,87 @@ void gb_backend_event_destroy(struct gb_device *dev, struct gb_event *e)
 {
     if (e && gb_backend_alive(dev))
         DO(dev, event_destroy, e);
+}
+
+enum gb_status gb_backend_stream_borrow(struct gb_device *dev, void *theirs,
+                                        struct gb_stream **out)
+{
+    struct gb_stream *s = calloc(1, sizeof *s);
+
+    (void)dev;
+    if (!s)
+        return GB_E_NOMEM;
+    s->handle = theirs;
+    *out = s;
+    return GB_SUCCESS;
+}
+
+void gb_backend_stream_return(struct gb_device *dev, struct gb_stream *s)
+{
+    (void)dev;
+    free(s);
+}
+
+/* A pool of our own, because the device's default one is the program's to tune. It gives
+ * nothing back at a synchronisation: the next call wants the same again. */
+static enum gb_status pool_make(struct gb_device *dev, void **out)
+{
+    const struct gb_backend_pool properties = {
+        .type = POOL_PINNED, .place = POOL_ON_DEVICE, .device = dev->info.ordinal};
+    uint64_t most = UINT64_MAX;
+    void *pool;
+    enum gb_status status = DO(dev, pool_create, &pool, &properties);
+
+    if (status != GB_SUCCESS)
+        return status;
+    status = DO(dev, pool_set, pool, POOL_RELEASE_THRESHOLD, &most);
+    if (status == GB_SUCCESS)
+        *out = pool;
+    else
+        DO(dev, pool_destroy, pool);
+    return status;
+}
+
+static enum gb_status pool_of(struct gb_device *dev, void **pool)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct gb_backend_device *own = gb_backend_device(dev);
+    enum gb_status status = GB_SUCCESS;
+
+    pthread_mutex_lock(&lock);
+    if (!own->pool)
+        status = pool_make(dev, &own->pool);
+    *pool = own->pool;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void gb_backend_pool_drop(struct gb_device *dev)
+{
+    struct gb_backend_device *own = gb_backend_device(dev);
+
+    if (own->pool && gb_backend_alive(dev))
+        DO(dev, pool_destroy, own->pool);
+    own->pool = NULL;
+}
+
+enum gb_status gb_backend_alloc_queued(struct gb_device *dev, struct gb_stream *s,
+                                       size_t bytes, gb_devptr *ptr)
+{
+    void *pool, *memory;
+    enum gb_status status = pool_of(dev, &pool);
+
+    if (status == GB_SUCCESS)
+        status = DO(dev, alloc_queued, &memory, bytes, pool, s->handle);
+    if (status == GB_SUCCESS)
+        *ptr = (gb_devptr)(uintptr_t)memory;
+    return status;
+}
+
+void gb_backend_free_queued(struct gb_device *dev, struct gb_stream *s, gb_devptr ptr)
+{
+    if (ptr && gb_backend_alive(dev))
+        DO(dev, free_queued, (void *)(uintptr_t)ptr, s->handle);
 }
 
 void *gb_backend_stream_handle(struct gb_stream *s)

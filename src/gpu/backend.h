@@ -14,6 +14,14 @@
 #include "device.h"
 #include "driver.h"
 
+/* CUmemPoolProps, hipMemPoolProps: memory of one device, for this process alone. */
+struct gb_backend_pool {
+    int type, handles;
+    int place, device;
+    void *security;
+    unsigned char reserved[64];
+};
+
 /* Calls of the same arguments in the same order. All answer an error, 0 for none; streams,
  * events, modules and functions are pointers to what only the driver knows. CUDA's device
  * addresses are integers of a pointer's size. */
@@ -27,6 +35,11 @@ struct gb_backend_calls {
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*stream_wait)(void *stream, void *event, unsigned flags);
+    int (*pool_create)(void **pool, const struct gb_backend_pool *properties);
+    int (*pool_destroy)(void *pool);
+    int (*pool_set)(void *pool, int attribute, void *value);
+    int (*alloc_queued)(void **ptr, size_t bytes, void *pool, void *stream);
+    int (*free_queued)(void *ptr, void *stream);
     int (*event_create)(void **event, unsigned flags);
     int (*event_destroy)(void *event);
     int (*event_record)(void *event, void *stream);
@@ -80,6 +93,7 @@ struct gb_backend_device {
     struct gb_device base;
     struct gb_backend *backend;
     size_t max_pitch; /* of copies of several rows */
+    void *pool;       /* of alloc_queued(), once there was one */
     atomic_bool lost;
 };
 
@@ -115,6 +129,14 @@ void gb_backend_host_free(struct gb_device *dev, void *ptr);
 enum gb_status gb_backend_stream_create(struct gb_device *dev, struct gb_stream **out);
 void gb_backend_stream_destroy(struct gb_device *dev, struct gb_stream *s);
 enum gb_status gb_backend_stream_sync(struct gb_device *dev, struct gb_stream *s);
+enum gb_status gb_backend_stream_borrow(struct gb_device *dev, void *theirs,
+                                        struct gb_stream **out);
+void gb_backend_stream_return(struct gb_device *dev, struct gb_stream *s);
+enum gb_status gb_backend_alloc_queued(struct gb_device *dev, struct gb_stream *s,
+                                       size_t bytes, gb_devptr *ptr);
+void gb_backend_free_queued(struct gb_device *dev, struct gb_stream *s, gb_devptr ptr);
+/* Before the device is closed. What is queued still has its memory. */
+void gb_backend_pool_drop(struct gb_device *dev);
 void *gb_backend_stream_handle(struct gb_stream *s); /* the driver's own */
 enum gb_status gb_backend_event_create(struct gb_device *dev, struct gb_event **out);
 void gb_backend_event_destroy(struct gb_device *dev, struct gb_event *e);

@@ -148,6 +148,11 @@ static const struct gb_driver_symbol symbols[] = {
     {"cuStreamCreate", &calls.stream_create},
     {"cuStreamDestroy_v2", &calls.stream_destroy},
     {"cuStreamWaitEvent", &calls.stream_wait},
+    {"cuMemPoolCreate", &calls.pool_create},
+    {"cuMemPoolDestroy", &calls.pool_destroy},
+    {"cuMemPoolSetAttribute", &calls.pool_set},
+    {"cuMemAllocFromPoolAsync", &calls.alloc_queued},
+    {"cuMemFreeAsync", &calls.free_queued},
     {"cuEventCreate", &calls.event_create},
     {"cuEventDestroy_v2", &calls.event_destroy},
     {"cuEventRecord", &calls.event_record},
@@ -344,8 +349,10 @@ static void cuda_close(struct gb_device *base)
     struct gb_hold hold;
 
     gb_hold_begin(&hold);
-    if (context_is_ours(dev))
+    if (context_is_ours(dev)) {
+        gb_backend_pool_drop(base);
         cu.cuDevicePrimaryCtxRelease_v2(dev->device);
+    }
     gb_hold_end(&hold);
     free(dev);
 }
@@ -530,6 +537,10 @@ const struct gb_device_ops gb_cuda_ops = {
     .stream_create = gb_backend_stream_create,
     .stream_destroy = gb_backend_stream_destroy,
     .stream_sync = gb_backend_stream_sync,
+    .stream_borrow = gb_backend_stream_borrow,
+    .stream_return = gb_backend_stream_return,
+    .alloc_queued = gb_backend_alloc_queued,
+    .free_queued = gb_backend_free_queued,
     .event_create = gb_backend_event_create,
     .event_destroy = gb_backend_event_destroy,
     .event_record = gb_backend_event_record,

@@ -108,6 +108,16 @@ struct gb_device_ops {
     enum gb_status (*stream_create)(struct gb_device *dev, struct gb_stream **s);
     void (*stream_destroy)(struct gb_device *dev, struct gb_stream *s);
     enum gb_status (*stream_sync)(struct gb_device *dev, struct gb_stream *s);
+    /* A stream of the program's, as its driver names it; NULL: the default one. Work may be
+     * queued in it, and no more; it stays the program's. */
+    enum gb_status (*stream_borrow)(struct gb_device *dev, void *theirs,
+                                    struct gb_stream **s);
+    void (*stream_return)(struct gb_device *dev, struct gb_stream *s);
+
+    /* Memory in the order of a stream: for what is queued in it between the two calls. */
+    enum gb_status (*alloc_queued)(struct gb_device *dev, struct gb_stream *s,
+                                   size_t bytes, gb_devptr *ptr);
+    void (*free_queued)(struct gb_device *dev, struct gb_stream *s, gb_devptr ptr);
 
     /* Events carry no time. An event that was never recorded counts as complete. */
     enum gb_status (*event_create)(struct gb_device *dev, struct gb_event **e);

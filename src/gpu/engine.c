@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "knobs.h"
+#include "launch.h"
 #include "log.h"
 
 enum {
@@ -118,6 +119,7 @@ static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
         dev->ops->module_unload(dev, engine->modules[i].module);
     engine->n_modules = 0;
     memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
+    memset(engine->helpers, 0, sizeof engine->helpers);
     pthread_mutex_unlock(&engine->module_lock);
 }
 
@@ -328,6 +330,28 @@ void gb_engine_lane_back(struct gb_engine *engine, struct gb_lane *lane)
     pthread_mutex_unlock(&engine->lock);
 }
 
+enum gb_status gb_engine_begin(struct gb_engine *engine)
+{
+    enum gb_status s = GB_E_DEVICE;
+
+    pthread_mutex_lock(&engine->lock);
+    if (!gb_engine_lost(engine)) {
+        engine->in_use++;
+        s = GB_SUCCESS;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return s;
+}
+
+void gb_engine_done(struct gb_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->in_use--;
+    if (gb_engine_lost(engine))
+        pthread_cond_broadcast(&engine->lane_back);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 int gb_engine_lanes(struct gb_engine *engine)
 {
     int lanes;
@@ -476,4 +500,15 @@ enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel
 
     gb_kernel_reduce_symbol(k, symbol, sizeof symbol);
     return find_function(engine, k->family, symbol, &row->reduce, f);
+}
+
+enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
+                                struct gb_function **f)
+{
+    static const char *const symbol[GB_HELPERS] = {GB_REPAIR_SYMBOL, "gb_pack_2",
+                                                   "gb_pack_4",      "gb_pack_8",
+                                                   "gb_pack_16",     GB_LIST_SYMBOL};
+
+    return find_function(engine, GB_REPAIR_FAMILY, symbol[which],
+                         &engine->helpers[which], f);
 }

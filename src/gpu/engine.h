@@ -22,6 +22,17 @@ struct gb_row {
     struct gb_function *reduce;
 };
 
+/* The kernels beside the products: GB_REPAIR_FAMILY. */
+enum gb_helper {
+    GB_HELP_REPAIR,
+    GB_HELP_PACK_2,
+    GB_HELP_PACK_4,
+    GB_HELP_PACK_8,
+    GB_HELP_PACK_16,
+    GB_HELP_LIST,
+    GB_HELPERS
+};
+
 struct gb_engine {
     /* Changes once at most, and only while no lane is in use. */
     _Atomic(struct gb_device *) dev;
@@ -48,6 +59,7 @@ struct gb_engine {
     } modules[GB_ENGINE_FAMILIES];
     int n_modules;
     struct gb_row *rows; /* one per row of gb_kernels */
+    struct gb_function *helpers[GB_HELPERS];
 };
 
 /* Is this a child of the engine's process? Threads that held our locks when it was forked do
@@ -72,5 +84,12 @@ enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *
                               char a, char b, struct gb_function **f);
 enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel *k,
                                 struct gb_function **f);
+enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
+                                struct gb_function **f);
+
+/* Between the two the device stays what it is, as with a lane: for work in streams that are
+ * not ours. GB_E_DEVICE of a lost one. */
+enum gb_status gb_engine_begin(struct gb_engine *engine);
+void gb_engine_done(struct gb_engine *engine);
 
 #endif

@@ -3,6 +3,8 @@
  * moves them through, and signals are let through between runs. */
 #include "exec.h"
 
+#include <string.h>
+
 #include "engine.h"
 #include "pipeline.h"
 
@@ -38,6 +40,7 @@ static void give_memory(struct gb_pipeline *r)
         gb_pool_put(pool, &r->lane->c[i].block);
     }
     gb_pool_put(pool, &r->lane->partial.block);
+    gb_pool_put(pool, &r->lane->vectors);
 }
 
 static enum gb_status try_memory(struct gb_pipeline *r)
@@ -50,6 +53,8 @@ static enum gb_status try_memory(struct gb_pipeline *r)
         s = take_buffers(r, r->lane->c, &r->needs.c);
     if (s == GB_SUCCESS)
         s = take_buffers(r, &r->lane->partial, &r->needs.partial);
+    if (s == GB_SUCCESS && r->vectors.bytes > 0)
+        s = gb_pool_get(&r->engine->pool, r->vectors.bytes, &r->lane->vectors);
     return s;
 }
 
@@ -145,6 +150,32 @@ static enum gb_status look_at_operands(struct gb_pipeline *r)
     return GB_SUCCESS;
 }
 
+/* The vectors of what is fused, by one slot, ahead of every kernel. They are short. */
+static enum gb_status send_vectors(struct gb_pipeline *r)
+{
+    struct gb_device *dev = r->engine->dev;
+    char *slot = gb_lane_slot_up(r->lane, 0);
+    size_t room = r->lane->slot_bytes;
+    enum gb_status s = GB_SUCCESS;
+
+    for (int i = 0; i < r->vectors.n; i++) {
+        const struct gb_vector_part *v = &r->vectors.part[i];
+        size_t bytes = v->from ? (size_t)v->count * v->size : 0, part;
+
+        for (size_t at = 0; at < bytes && s == GB_SUCCESS; at += part) {
+            part = bytes - at < room ? bytes - at : room;
+            memcpy(slot, (const char *)v->from + at, part);
+            s = dev->ops->copy_in(dev, r->lane->compute,
+                                  r->lane->vectors.ptr + r->vectors.offset[i] + at,
+                                  part, slot, part, part, 1);
+            if (s == GB_SUCCESS)
+                s = dev->ops->stream_sync(dev, r->lane->compute);
+        }
+        r->stats->bytes_up += bytes;
+    }
+    return s;
+}
+
 /* Panels *panel, *panel + 1, ... until C is final or the caller's signals ask for a pause. */
 static enum gb_status run_panels(struct gb_pipeline *r, const struct gb_hold *hold,
                                  int64_t skip, int64_t *panel)
@@ -152,12 +183,15 @@ static enum gb_status run_panels(struct gb_pipeline *r, const struct gb_hold *ho
     enum gb_status s = look_at_operands(r);
 
     r->needs = gb_plan_needs(r->plan);
+    r->vectors = gb_plan_vectors(r->plan);
     if (s == GB_SUCCESS)
         s = find_functions(r);
     if (s == GB_SUCCESS)
         s = take_slots(r);
     if (s == GB_SUCCESS)
         s = take_memory(r);
+    if (s == GB_SUCCESS)
+        s = send_vectors(r);
     if (s == GB_SUCCESS) {
         fault_in(r);
         gb_pipeline_start(r, *panel, skip);

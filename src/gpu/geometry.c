@@ -143,6 +143,12 @@ void gb_step_args(const struct gb_plan *plan, int64_t step, struct gb_gemm_args 
     }
     if (!gb_plan_reads_c(plan))
         args->flags |= GB_G_BETA_ZERO;
+    if (p->extra) {
+        args->flags |= GB_G_FUSED;
+        args->fused.activation = p->extra->activation;
+        args->fused.flags = (p->extra->bias_cols ? GB_F_BIAS_COLS : 0u) |
+                            (p->extra->bias_wide ? GB_F_BIAS_ACC : 0u);
+    }
     if (gb_step_ends_panel(plan, step) && plan->splits == 1)
         args->flags |= GB_G_EPILOGUE;
 }
@@ -153,4 +159,26 @@ struct gb_extent gb_upload_piece(int64_t rows, size_t pitch_bytes, size_t size,
     if (pitch_bytes <= limit_bytes)
         return (struct gb_extent){rows, (int64_t)(limit_bytes / pitch_bytes)};
     return (struct gb_extent){gb_min(rows, (int64_t)(limit_bytes / size)), 1};
+}
+
+struct gb_vectors gb_plan_vectors(const struct gb_plan *plan)
+{
+    const struct gb_extra *x = plan->p.extra;
+    size_t wide = gb_type_size(plan->kernel->type_acc);
+    size_t real = gb_is_complex(plan->kernel->type_acc) ? wide / 2 : wide;
+    size_t bias = x && x->bias_wide ? wide : gb_type_size(plan->p.type_c);
+    struct gb_vectors v = {.n = 0};
+
+    if (!x)
+        return v;
+    v.part[v.n++] = (struct gb_vector_part){
+        x->bias, x->bias_cols ? plan->p.n : plan->p.m, bias, x->bias_cols};
+    v.part[v.n++] = (struct gb_vector_part){x->row_scale, plan->p.m, real, false};
+    v.part[v.n++] = (struct gb_vector_part){x->col_scale, plan->p.n, real, true};
+    for (int i = 0; i < v.n; i++) {
+        v.offset[i] = v.bytes;
+        if (v.part[i].from)
+            v.bytes += ((size_t)v.part[i].count * v.part[i].size + 255) / 256 * 256;
+    }
+    return v;
 }

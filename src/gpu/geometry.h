@@ -171,6 +171,25 @@ int64_t gb_step_chunk_b(const struct gb_plan *plan, int64_t step);
  * gb_plan_ld_c() have it. */
 void gb_step_args(const struct gb_plan *plan, int64_t step, struct gb_gemm_args *args);
 
+/* The vectors of what is fused (gb_extra: bias, scales of rows, of columns) one after the other:
+ * they are sent once, and a panel has its own entries of them. */
+struct gb_vector_part {
+    const void *from; /* NULL: there is none */
+    int64_t count;
+    size_t size;  /* bytes of an entry */
+    bool columns; /* an entry for each column of C */
+};
+
+enum { GB_VECTORS = 3 };
+
+struct gb_vectors {
+    int n;
+    struct gb_vector_part part[GB_VECTORS];
+    size_t offset[GB_VECTORS], bytes;
+};
+
+struct gb_vectors gb_plan_vectors(const struct gb_plan *plan);
+
 /* Rows and columns of one upload piece of a matrix of `rows` rows, whose columns lie
  * `pitch_bytes` apart on the device and whose elements have `size` bytes: whole columns while
  * at least one fits into limit_bytes, else parts of one. */

@@ -97,6 +97,11 @@ static const struct gb_driver_symbol symbols[] = {
     {"hipStreamCreateWithFlags", &calls.stream_create},
     {"hipStreamDestroy", &calls.stream_destroy},
     {"hipStreamWaitEvent", &calls.stream_wait},
+    {"hipMemPoolCreate", &calls.pool_create},
+    {"hipMemPoolDestroy", &calls.pool_destroy},
+    {"hipMemPoolSetAttribute", &calls.pool_set},
+    {"hipMallocFromPoolAsync", &calls.alloc_queued},
+    {"hipFreeAsync", &calls.free_queued},
     {"hipEventCreateWithFlags", &calls.event_create},
     {"hipEventDestroy", &calls.event_destroy},
     {"hipEventRecord", &calls.event_record},
@@ -331,6 +336,7 @@ static enum gb_status hip_open(int ordinal, struct gb_device **out)
 
 static void hip_close(struct gb_device *dev)
 {
+    gb_backend_pool_drop(dev);
     free(gb_backend_device(dev)); /* the runtime keeps its own device open */
 }
 
@@ -420,6 +426,10 @@ const struct gb_device_ops gb_hip_ops = {
     .stream_create = gb_backend_stream_create,
     .stream_destroy = gb_backend_stream_destroy,
     .stream_sync = gb_backend_stream_sync,
+    .stream_borrow = gb_backend_stream_borrow,
+    .stream_return = gb_backend_stream_return,
+    .alloc_queued = gb_backend_alloc_queued,
+    .free_queued = gb_backend_free_queued,
     .event_create = gb_backend_event_create,
     .event_destroy = gb_backend_event_destroy,
     .event_record = gb_backend_event_record,

@@ -26,6 +26,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
+    if ((k->flags & GB_K_TMA) && (g->a_list || g->b_list || g->c_list))
+        return false; /* it would take a description of each matrix */
     if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,
                  k->align))
         return false;
@@ -90,7 +92,7 @@ static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k,
     t->c_direct = !aligned(
         g->c | (uint64_t)g->ldc * size_c | (uint64_t)g->c_batch * size_c, TMA_ALIGN);
     if (s != GB_SUCCESS || t->c_direct || !(g->flags & GB_G_EPILOGUE) ||
-        (g->flags & GB_G_BETA_ZERO))
+        (g->flags & (GB_G_BETA_ZERO | GB_G_FUSED)))
         return s;
     c = tensor_of(k->type_c, g->c, g->m, g->n, g->ldc, g->c_batch, g->batch);
     c.box[0] = (uint32_t)gb_min(c.box[0], k->tile_m);
@@ -292,4 +294,32 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
     if (k->flags & GB_K_TMA)
         return dev->ops->launch_shaped(dev, s, f, &shape, &r, sizeof r);
     return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, &r, sizeof r);
+}
+
+enum gb_status gb_launch_pack(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, const struct gb_pack_args *p)
+{
+    int64_t blocks = gb_ceil_div(p->rows * p->cols * p->batch, GB_REPAIR_THREADS);
+
+    if (blocks == 0)
+        return GB_SUCCESS;
+    return dev->ops->launch(dev, s, f, (uint32_t)gb_min(blocks, REPAIR_BLOCKS),
+                            GB_REPAIR_THREADS, 0, p, sizeof *p);
+}
+
+enum gb_status gb_launch_list(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, gb_devptr to,
+                              const void *const *list, int64_t count)
+{
+    enum gb_status status = GB_SUCCESS;
+
+    for (int64_t i = 0; i < count && status == GB_SUCCESS; i += GB_LIST_MOST) {
+        struct gb_list_args l = {.to = to + (gb_devptr)i * sizeof l.at[0],
+                                 .count = gb_min(count - i, GB_LIST_MOST)};
+
+        for (int64_t j = 0; j < l.count; j++)
+            l.at[j] = (uintptr_t)list[i + j];
+        status = dev->ops->launch(dev, s, f, 1, GB_REPAIR_THREADS, 0, &l, sizeof l);
+    }
+    return status;
 }

@@ -62,6 +62,21 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
                                 unsigned which, char a, char b, gb_devptr work,
                                 struct gb_gemm_args *args);
 
+/* Others of the family (engine.h has the symbols of all of them): a copy between any strides,
+ * and a list of addresses. */
+#define GB_LIST_SYMBOL "gb_list"
+
+struct gb_pack_args;
+
+/* Queue the copy. */
+enum gb_status gb_launch_pack(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, const struct gb_pack_args *args);
+
+/* Queue the making of a list of `count` addresses at `to`. */
+enum gb_status gb_launch_list(struct gb_device *dev, struct gb_stream *s,
+                              struct gb_function *f, gb_devptr to,
+                              const void *const *list, int64_t count);
+
 #ifdef __cplusplus
 }
 #endif

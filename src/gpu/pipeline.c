@@ -324,6 +324,18 @@ static enum gb_status launch_kernels(struct gb_pipeline *r, struct gb_gemm_args 
     return s;
 }
 
+/* A vector's entries for a panel; 0: there are none. */
+static gb_devptr vector_at(const struct gb_pipeline *r, int i,
+                           const struct gb_gemm_args *g)
+{
+    const struct gb_vector_part *v = &r->vectors.part[i];
+    int64_t first = v->columns ? g->col0 : g->row0;
+
+    return v->from ? r->lane->vectors.ptr + r->vectors.offset[i] +
+                         (gb_devptr)first * v->size
+                   : 0;
+}
+
 static enum gb_status launch_step(struct gb_pipeline *r)
 {
     const struct gb_plan *plan = r->plan;
@@ -343,6 +355,11 @@ static enum gb_status launch_step(struct gb_pipeline *r)
     g.b = b->block.ptr;
     g.c = c->block.ptr;
     g.partial = r->lane->partial.block.ptr;
+    if (g.flags & GB_G_FUSED) {
+        g.fused.bias = vector_at(r, 0, &g);
+        g.fused.row_scale = vector_at(r, 1, &g);
+        g.fused.col_scale = vector_at(r, 2, &g);
+    }
     s = wait_for(r, a->ready, compute);
     if (s == GB_SUCCESS)
         s = wait_for(r, b->ready, compute);

@@ -40,8 +40,9 @@ struct gb_pipeline {
     struct gb_function *gemm, *reduce; /* reduce: only with several splits */
     struct gb_operand a, b, c;
     struct gb_needs needs; /* the buffers that the lane has */
-    size_t up_bytes;       /* most of one upload piece */
-    bool by_hand;          /* too little to wake a thread for */
+    struct gb_vectors vectors;
+    size_t up_bytes; /* most of one upload piece */
+    bool by_hand;    /* too little to wake a thread for */
 
     int64_t first, limit; /* panels of this run */
 

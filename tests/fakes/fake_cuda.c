@@ -257,6 +257,48 @@ EXPORT int cuStreamDestroy_v2(void *stream)
     return 0;
 }
 
+/* CUmemPoolProps, from the vendor's documentation. */
+struct pool_properties {
+    int type, handles, place, device;
+    void *security;
+    size_t most;
+    unsigned short usage;
+    unsigned char reserved[54];
+};
+
+EXPORT int cuMemPoolCreate(void **pool, const struct pool_properties *p)
+{
+    CALL("%d %d %d %d %zu", p->type, p->handles, p->place, p->device, p->most);
+    *pool = handle();
+    return 0;
+}
+
+EXPORT int cuMemPoolDestroy(void *pool)
+{
+    CALL_ANYWHERE("%d", fake_number(pool));
+    return 0;
+}
+
+EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, uint64_t *value)
+{
+    CALL("%d %d %lx", fake_number(pool), attribute, (unsigned long)*value);
+    return 0;
+}
+
+EXPORT int cuMemAllocFromPoolAsync(uint64_t *ptr, size_t bytes, void *pool,
+                                   void *stream)
+{
+    CALL("%zu %d %d", bytes, fake_number(pool), fake_number(stream));
+    *ptr = (uintptr_t)fake_new(bytes, false);
+    return 0;
+}
+
+EXPORT int cuMemFreeAsync(uint64_t ptr, void *stream)
+{
+    CALL("%s %d", fake_name((void *)(uintptr_t)ptr), fake_number(stream));
+    return fake_delete((void *)(uintptr_t)ptr, false) ? 0 : 1;
+}
+
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     CALL("%d %d %u", fake_number(stream), fake_number(event), flags);

@@ -226,6 +226,46 @@ EXPORT int hipStreamDestroy(void *stream)
     return 0;
 }
 
+/* hipMemPoolProps, from the vendor's documentation. */
+struct pool_properties {
+    int type, handles, place, device;
+    void *security;
+    size_t most;
+    unsigned char reserved[56];
+};
+
+EXPORT int hipMemPoolCreate(void **pool, const struct pool_properties *p)
+{
+    CALL("%d %d %d %d %zu", p->type, p->handles, p->place, p->device, p->most);
+    *pool = handle();
+    return 0;
+}
+
+EXPORT int hipMemPoolDestroy(void *pool)
+{
+    CALL("%d", fake_number(pool));
+    return 0;
+}
+
+EXPORT int hipMemPoolSetAttribute(void *pool, int attribute, uint64_t *value)
+{
+    CALL("%d %d %lx", fake_number(pool), attribute, (unsigned long)*value);
+    return 0;
+}
+
+EXPORT int hipMallocFromPoolAsync(void **ptr, size_t bytes, void *pool, void *stream)
+{
+    CALL("%zu %d %d", bytes, fake_number(pool), fake_number(stream));
+    *ptr = fake_new(bytes, false);
+    return 0;
+}
+
+EXPORT int hipFreeAsync(void *ptr, void *stream)
+{
+    CALL("%s %d", fake_name(ptr), fake_number(stream));
+    return fake_delete(ptr, false) ? 0 : fail(INVALID_VALUE);
+}
+
 EXPORT int hipStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     CALL("%d %d %u", fake_number(stream), fake_number(event), flags);

@@ -367,17 +367,19 @@ struct MmaLoader {
     int64_t deep; /* of k that are not yet asked for */
     bool plain;   /* all of the step that is being asked for exists */
 
-    GB_DEVICE static const void *element(uint64_t base, int64_t index)
+    GB_DEVICE static const void *element(const uint16_t *matrix, int64_t index)
     {
-        return reinterpret_cast<const void *>(base + (uint64_t)index * 2);
+        return matrix + index;
     }
 
     GB_DEVICE MmaLoader(const gb_gemm_args &g, const MmaWork &work)
         : x(typename X::Walk(),
-            element(g.b, work.batch * g.b_batch + work.k * g.b_k + work.n * g.b_n),
+            element(gb_matrix<const uint16_t>(g.b, g.b_list, g.b_batch, work.batch),
+                    work.k * g.b_k + work.n * g.b_n),
             Tile::B_ACROSS ? g.b_n : g.b_k, g.n - work.n, work.n == 0),
           y(typename Y::Walk(),
-            element(g.a, work.batch * g.a_batch + work.k * g.a_k + work.m * g.a_m),
+            element(gb_matrix<const uint16_t>(g.a, g.a_list, g.a_batch, work.batch),
+                    work.k * g.a_k + work.m * g.a_m),
             Tile::A_ACROSS ? g.a_m : g.a_k, g.m - work.m, work.m == 0),
           deep(work.deep), plain(false)
     {
@@ -680,15 +682,52 @@ struct MmaOutput {
         }
     }
 
+    /* The same with bias, scales and activation: whole vectors, or (V 1) elements. */
+    template <int N>
+    GB_DEVICE void fused(Out *base, int turn, bool read, float alpha, float beta) const
+    {
+        constexpr int ACROSS = WM / N;
+
+        GB_NO_UNROLL
+        for (int x = lane; x < Tile::PATCH / N; x += GB_LANES) {
+            const int r = x % ACROSS * N, c = x / ACROSS;
+            Out *at = base + c * g.ldc + r;
+            Vec<Out, N> out = {};
+            float v[N], old[N];
+
+            if (r >= rows || c + turn * ROWS >= cols)
+                continue;
+            if (read)
+                out = gb_load<Out, N>(at);
+            GB_UNROLL
+            for (int e = 0; e < N; e += N < 4 ? N : 4) {
+                const Vec<float, N<4 ? N : 4> s = gb_load < float, N < 4 ? N : 4>(
+                    patch + gb_mma_patch(c, r + e, WM));
+
+                GB_UNROLL
+                for (int i = 0; i < (N < 4 ? N : 4); i++) {
+                    v[e + i] = s.at[i];
+                    gb_widen(out.at[e + i], old[e + i]);
+                }
+            }
+            FusedRows<Out, float, N>(g, work.batch, m + r, rows - r)
+                .apply(n + turn * ROWS + c, alpha, beta, old, v);
+            GB_UNROLL
+            for (int e = 0; e < N; e++)
+                gb_narrow(v[e], out.at[e]);
+            gb_store<Out, N>(at, out);
+        }
+    }
+
     GB_DEVICE void finish(float (&sums)[Tile::XS][2 * Tile::YS][4]) const
     {
         const bool read = !(g.flags & GB_G_BETA_ZERO);
         const float alpha = (float)g.alpha[0];
         const float beta = read ? (float)g.beta[0] : gb_unread_f32(alpha);
-        const bool last = g.flags & GB_G_EPILOGUE;
+        const bool last = g.flags & GB_G_EPILOGUE, last_fused = g.flags & GB_G_FUSED;
         const bool whole = gb_simt_whole<Out>(g.c, g.ldc, g.c_batch) && rows % V == 0;
         Out *base =
-            reinterpret_cast<Out *>(g.c) + work.batch * g.c_batch + n * g.ldc + m;
+            gb_matrix<Out>(g.c, g.c_list, g.c_batch, work.batch) + n * g.ldc + m;
 
         GB_UNROLL
         for (int turn = 0; turn < Tile::TURNS; turn++, base += ROWS * g.ldc) {
@@ -696,6 +735,10 @@ struct MmaOutput {
             gb_sync_warp();
             if (!last)
                 partial_turn<true>(turn);
+            else if (last_fused && whole)
+                fused<V>(base, turn, read, alpha, beta);
+            else if (last_fused)
+                fused<1>(base, turn, read, alpha, beta);
             else if (whole)
                 vectors(base, turn, read, alpha, beta);
             else

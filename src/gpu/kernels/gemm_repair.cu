@@ -4,7 +4,11 @@
  *
  * A thread writes 16 bytes at a time. It reads the two aligned vectors that they lie in and
  * shifts: its neighbour's second is its own first, which the L1 cache has. Nothing before the
- * first element of a matrix or after its last is read; what lies between columns may be. */
+ * first element of a matrix or after its last is read; what lies between columns may be.
+ *
+ * Beside it, what calls for matrices in device memory need: copies between any strides, and
+ * lists of addresses. */
+#include "fused.h"
 #include "repair_args.h"
 #include "seam.h"
 
@@ -80,4 +84,45 @@ GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 4, r)
 
         gb_repair_columns(r.x[second], unit - (second ? first : 0));
     }
+}
+
+template <class T>
+GB_INLINE void gb_pack(const gb_pack_args &p)
+{
+    const int64_t total = p.rows * p.cols * p.batch;
+
+    gb_grid_wait();
+    GB_NO_UNROLL
+    for (int64_t x = gb_block() * GB_REPAIR_THREADS + gb_thread(); x < total;
+         x += gb_grid() * GB_REPAIR_THREADS) {
+        const int64_t i = x % p.rows, j = x / p.rows % p.cols, z = x / p.rows / p.cols;
+        const T *const from = gb_matrix<const T>(p.from, p.from_list, p.from_batch, z);
+        T *const to = gb_matrix<T>(p.to, p.to_list, p.to_batch, z);
+
+        to[i * p.to_row + j * p.to_col] = from[i * p.from_row + j * p.from_col];
+    }
+}
+
+#define GB_PACK(bytes, T)                                                              \
+    GB_KERNEL_OF(gb_pack_args, gb_pack_##bytes, GB_REPAIR_THREADS, 4, p)               \
+    {                                                                                  \
+        gb_pack<T>(p);                                                                 \
+    }
+
+/* Elements of 16 bytes are aligned to 8 alone. */
+struct gb_two_words {
+    uint64_t word[2];
+};
+
+GB_PACK(2, uint16_t)
+GB_PACK(4, uint32_t)
+GB_PACK(8, uint64_t)
+GB_PACK(16, gb_two_words)
+
+GB_KERNEL_OF(gb_list_args, gb_list, GB_REPAIR_THREADS, 4, l)
+{
+    gb_grid_wait();
+    GB_NO_UNROLL
+    for (int64_t i = gb_thread(); i < l.count; i += GB_REPAIR_THREADS)
+        reinterpret_cast<uint64_t *>(l.to)[i] = l.at[i];
 }

@@ -10,6 +10,7 @@
 #ifndef GB_GEMM_SIMT_H
 #define GB_GEMM_SIMT_H
 
+#include "fused.h"
 #include "seam.h"
 
 /* ---- arithmetic of the accumulator types ---- */
@@ -163,26 +164,6 @@ struct SimtMath<gb_c64> {
         return gb_c64{x.re, gb_negate_if(conj, x.im)};
     }
 };
-
-/* ---- storage types against accumulator types ---- */
-
-template <class S, class T>
-GB_INLINE void gb_widen(S x, T &y)
-{
-    if constexpr (sizeof(S) == sizeof(T))
-        y = x;
-    else
-        y = gb_to_f32(x);
-}
-
-template <class T, class S>
-GB_INLINE void gb_narrow(T x, S &y)
-{
-    if constexpr (sizeof(S) == sizeof(T))
-        y = x;
-    else
-        gb_from_f32(x, y);
-}
 
 /* ---- shapes ---- */
 
@@ -598,18 +579,66 @@ struct SimtOutput {
         }
     }
 
-    GB_DEVICE void finish(const SimtSums<Tile> &sums, bool flip) const
+    GB_DEVICE bool vectors(const Out *base) const
+    {
+        return (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
+                   (Tile::V * sizeof(Out)) ==
+               0;
+    }
+
+    /* `mine`: PER_M places for this thread alone, THREADS apart. Columns go through them one
+     * by one, since registers have no index and what follows is too long to have it often. */
+    GB_DEVICE void finish_fused(const SimtSums<Tile> &sums, bool flip, T *mine) const
     {
         constexpr int V = Tile::V;
-        Out *base = reinterpret_cast<Out *>(g.c) + tile.batch * g.c_batch;
+        Out *base = gb_matrix<Out>(g.c, g.c_list, g.c_batch, tile.batch);
         const bool read = !(g.flags & GB_G_BETA_ZERO);
         const T alpha = Math::scalar(g.alpha);
         const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
-        const bool vec =
-            V > 1 && whole &&
-            (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
-                    (V * sizeof(Out)) ==
-                0;
+
+        GB_NO_UNROLL
+        for (int c = 0; c < Tile::PER_N; c++) {
+            Out *column = base + i + (j + col(c)) * g.ldc;
+            const Span s = span(c);
+
+            GB_UNROLL
+            for (int q = 0; q < Tile::PER_N; q++) {
+                GB_UNROLL
+                for (int r = 0; r < Tile::PER_M; r++)
+                    if (q == c)
+                        mine[r * Tile::THREADS] = Math::conj_if(flip, sums.at[q][r]);
+            }
+            GB_NO_UNROLL
+            for (int r = 0; r < Tile::PER_M; r += V) {
+                const FusedRows<Out, T, V> fused(g, tile.batch, i + row(r),
+                                                 s.high - row(r));
+                T v[V], old[V] = {};
+
+                if (row(r) >= s.high)
+                    break;
+                GB_UNROLL
+                for (int e = 0; e < V; e++) {
+                    v[e] = mine[(r + e) * Tile::THREADS];
+                    if (read && s.has(r + e))
+                        gb_widen(column[row(r + e)], old[e]);
+                }
+                fused.apply(j + col(c), alpha, beta, old, v);
+                GB_UNROLL
+                for (int e = 0; e < V; e++)
+                    if (s.has(r + e))
+                        gb_narrow(v[e], column[row(r + e)]);
+            }
+        }
+    }
+
+    GB_DEVICE void finish(const SimtSums<Tile> &sums, bool flip) const
+    {
+        constexpr int V = Tile::V;
+        Out *base = gb_matrix<Out>(g.c, g.c_list, g.c_batch, tile.batch);
+        const bool read = !(g.flags & GB_G_BETA_ZERO);
+        const T alpha = Math::scalar(g.alpha);
+        const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
+        const bool vec = V > 1 && whole && vectors(base);
 
         GB_UNROLL
         for (int c = 0; c < Tile::PER_N; c++) {
@@ -723,14 +752,12 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
 
         if (left > 0) {
             skip = work.range.begin - g.k_begin;
-            load_a.init(reinterpret_cast<const In *>(g.a) +
-                            work.tile.batch * g.a_batch +
+            load_a.init(gb_matrix<const In>(g.a, g.a_list, g.a_batch, work.tile.batch) +
                             (A_ACROSS ? skip + work.tile.i * Tile::M * stride_a
                                       : skip * stride_a + work.tile.i * Tile::M),
                         g.m - work.tile.i * Tile::M, stride_a,
                         whole_a && (!A_ACROSS || skip * sizeof(In) % 16 == 0));
-            load_b.init(reinterpret_cast<const In *>(g.b) +
-                            work.tile.batch * g.b_batch +
+            load_b.init(gb_matrix<const In>(g.b, g.b_list, g.b_batch, work.tile.batch) +
                             (B_ACROSS ? skip + work.tile.j * Tile::N * stride_b
                                       : skip * stride_b + work.tile.j * Tile::N),
                         g.n - work.tile.j * Tile::N, stride_b,
@@ -762,12 +789,33 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
                            conj_a != conj_b);
             gb_sync();
         }
-        if (last)
+        if (last && (g.flags & GB_G_FUSED)) {
+            static_assert(Tile::PER_M * Tile::THREADS <= 2 * Tile::K * Tile::PITCH_M,
+                          "the buffers have room");
+            SimtOutput<Tile>(g, work.tile)
+                .finish_fused(sums, conj_a, shared.a[0] + gb_thread());
+        } else if (last)
             SimtOutput<Tile>(g, work.tile).finish(sums, conj_a);
         else
             SimtOutput<Tile>(g, work.tile).keep(sums, conj_a);
     }
 }
+
+/* Element x of all C's as they lie in the workspace: of which batch, where in it. */
+struct SimtPlace {
+    int64_t z, in, i, j;
+
+    template <class Int>
+    GB_DEVICE void find(Int x, Int size, Int m)
+    {
+        const Int rest = x % size;
+
+        z = x / size;
+        in = rest;
+        i = rest % m;
+        j = rest / m;
+    }
+};
 
 /* Sums the splits in ascending order and applies the epilogue; one element per thread and
  * turn, GB_REDUCE_THREADS threads per block, any grid. */
@@ -783,11 +831,17 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
     gb_grid_wait();
     for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
          x += gb_grid() * GB_REDUCE_THREADS) {
-        const int64_t z = x / size, i = x % size % g.m, j = x % size / g.m;
-        const T *from =
-            reinterpret_cast<const T *>(g.partial) + z * g.splits * size + x % size;
-        Out *at = reinterpret_cast<Out *>(g.c) + z * g.c_batch + i + j * g.ldc;
+        SimtPlace at_x;
         T sum, old = {};
+
+        if (total <= INT32_MAX) /* divisions of half the length */
+            at_x.find((uint32_t)x, (uint32_t)size, (uint32_t)g.m);
+        else
+            at_x.find(x, size, g.m);
+        const int64_t z = at_x.z, i = at_x.i, j = at_x.j;
+        const T *from =
+            reinterpret_cast<const T *>(g.partial) + z * g.splits * size + at_x.in;
+        Out *at = gb_matrix<Out>(g.c, g.c_list, g.c_batch, z) + i + j * g.ldc;
 
         if (!gb_tile_wanted(&g, i, j))
             continue;
@@ -797,7 +851,15 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
             sum = gb_plus(sum, from[s * size]);
         if (read)
             gb_widen(*at, old);
-        gb_narrow(Math::epilogue(alpha, sum, beta, old), *at);
+        if (g.flags & GB_G_FUSED) {
+            const T olds[1] = {old};
+            T v[1] = {sum};
+
+            FusedRows<Out, T, 1>(g, z, i, 1).apply(j, alpha, beta, olds, v);
+            gb_narrow(v[0], *at);
+        } else {
+            gb_narrow(Math::epilogue(alpha, sum, beta, old), *at);
+        }
     }
 }
 

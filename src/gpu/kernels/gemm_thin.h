@@ -26,7 +26,7 @@
 #ifndef GB_GEMM_THIN_H
 #define GB_GEMM_THIN_H
 
-#include "gemm_simt.h" /* conversions of elements */
+#include "fused.h"
 #include "mma.h"
 #define THIN(...)
 #include "thin.def" /* GB_THIN_ROWS, GB_THIN_COLS */
@@ -67,7 +67,7 @@ struct ThinOperand {
     int last;       /* of them, counted from the lane's first */
 
     /* base: element (0, 0) of the tile's rows, of which `exist` exist */
-    GB_DEVICE ThinOperand(uint64_t base, int64_t stride_, int row, int64_t k,
+    GB_DEVICE ThinOperand(const uint16_t *base, int64_t stride_, int row, int64_t k,
                           int64_t exist)
         : at(reinterpret_cast<const unsigned char *>(base)), stride(stride_ * 2),
           rows((int)gb_tile_min(exist, GB_THIN_ROWS)), last(rows - 1 - row)
@@ -254,6 +254,12 @@ GB_NOINLINE void gb_thin_unit(const gb_gemm_args &g, uint32_t unit, gb_tile &til
         gb_tile_map32_at(&map, unit, &tile);
 }
 
+GB_INLINE const uint16_t *gb_thin_matrix(uint64_t base, uint64_t list, int64_t stride,
+                                         const gb_tile &tile)
+{
+    return gb_matrix<const uint16_t>(base, list, stride, tile.batch);
+}
+
 /* What a lane reads of the two operands of a tile: its first row and k. */
 template <class Tile>
 GB_INLINE ThinOperand<Tile::LONG_K> gb_thin_long(const gb_gemm_args &g,
@@ -262,9 +268,9 @@ GB_INLINE ThinOperand<Tile::LONG_K> gb_thin_long(const gb_gemm_args &g,
     const int64_t first = (Tile::LONG_M ? tile.i : tile.j) * Tile::ROWS;
 
     if (Tile::LONG_M)
-        return {g.a + (uint64_t)(tile.batch * g.a_batch + first * g.a_m) * 2,
+        return {gb_thin_matrix(g.a, g.a_list, g.a_batch, tile) + first * g.a_m,
                 Tile::LONG_K ? g.a_m : g.a_k, row, k, g.m - first};
-    return {g.b + (uint64_t)(tile.batch * g.b_batch + first * g.b_n) * 2,
+    return {gb_thin_matrix(g.b, g.b_list, g.b_batch, tile) + first * g.b_n,
             Tile::LONG_K ? g.b_n : g.b_k, row, k, g.n - first};
 }
 
@@ -275,10 +281,10 @@ GB_INLINE ThinOperand<Tile::THIN_K> gb_thin_thin(const gb_gemm_args &g,
     const int64_t first = (Tile::LONG_M ? tile.j : tile.i) * Tile::COLS;
 
     if (Tile::LONG_M)
-        return {g.b + (uint64_t)(tile.batch * g.b_batch + first * g.b_n) * 2,
+        return {gb_thin_matrix(g.b, g.b_list, g.b_batch, tile) + first * g.b_n,
                 Tile::THIN_K ? g.b_n : g.b_k, row, k,
                 gb_tile_min(g.n - first, Tile::COLS)};
-    return {g.a + (uint64_t)(tile.batch * g.a_batch + first * g.a_m) * 2,
+    return {gb_thin_matrix(g.a, g.a_list, g.a_batch, tile) + first * g.a_m,
             Tile::THIN_K ? g.a_m : g.a_k, row, k, gb_tile_min(g.m - first, Tile::COLS)};
 }
 
@@ -333,7 +339,7 @@ GB_INLINE void gb_thin_finish(const gb_gemm_args &g, const gb_tile &tile,
     const float alpha = (float)g.alpha[0];
     const float beta = read ? (float)g.beta[0] : gb_unread_f32(alpha);
 
-    GB_UNROLL
+    GB_NO_UNROLL
     for (int x = gb_thread(); x < Tile::SUMS; x += Tile::THREADS) {
         /* neighbours along m */
         const int row = Tile::LONG_M ? x % Tile::ROWS : x / Tile::COLS;
@@ -343,18 +349,22 @@ GB_INLINE void gb_thin_finish(const gb_gemm_args &g, const gb_tile &tile,
         const int64_t j = tile.j * (Tile::LONG_M ? Tile::COLS : Tile::ROWS) +
                           (Tile::LONG_M ? col : row);
         Out *const at =
-            reinterpret_cast<Out *>(g.c) + tile.batch * g.c_batch + j * g.ldc + i;
-        float sum = 0, old = 0;
+            gb_matrix<Out>(g.c, g.c_list, g.c_batch, tile.batch) + j * g.ldc + i;
+        float sum[1] = {0}, old[1] = {0};
         Out c = {};
 
         if (i >= g.m || j >= g.n)
             continue;
         GB_UNROLL
         for (int w = 0; w < Tile::WARPS; w++)
-            sum += sums[w][col * Tile::PITCH + row];
+            sum[0] += sums[w][col * Tile::PITCH + row];
         if (read)
-            gb_widen(*at, old);
-        gb_narrow(gb_epilogue_f32(alpha, sum, beta, old), c);
+            gb_widen(*at, old[0]);
+        if (g.flags & GB_G_FUSED)
+            FusedRows<Out, float, 1>(g, tile.batch, i, 1).apply(j, alpha, beta, old, sum);
+        else
+            sum[0] = gb_epilogue_f32(alpha, sum[0], beta, old[0]);
+        gb_narrow(sum[0], c);
         *at = c;
     }
 }

@@ -25,7 +25,8 @@
  * too, but would have a warp wait until a buffer has been read.) Where C is read, TMA fetches
  * its first parts while the products run. Sums that stay partial go from registers to their
  * workspace; or, of few tiles, through the shared memory of a cluster that has a split each,
- * and from registers to C.
+ * and from registers to C. With GB_G_FUSED sums pass through the buffers in fp32, as many rows at
+ * once as fit, and what is fused is applied on the way to C, a vector of C at a time.
  *
  * A launch may start while what was queued before it still runs: it prepares its barriers, and
  * waits before it touches memory.
@@ -507,6 +508,12 @@ struct WgmmaEpilogue {
     typedef typename Tile::Out Out;
     static constexpr int PART = Tile::PART, ACROSS = Tile::BN / PART;
 
+    /* Fused: rows of C that the buffers hold in fp32, and how often that is. */
+    static constexpr int TALL = Tile::BN < 64 ? Tile::BN : 64;
+    static constexpr int TALLS_M = Tile::BN / TALL, TALLS = TALLS_M * Tile::MI;
+    static_assert(16 * TALL * sizeof(float) <= Tile::BUFFERS * Tile::PART_BYTES,
+                  "the buffers have room");
+
     const gb_tma_args &p;
     WgmmaShared<Tile> &shared;
     int wg, lane, warp; /* of the warpgroup; index of the warp in the block */
@@ -556,7 +563,7 @@ struct WgmmaEpilogue {
     GB_DEVICE void begin(const WgmmaWork &work)
     {
         alpha = work.steps > 0 ? (float)p.g.alpha[0] : 0.0f;
-        if (!reads || p.c_direct || !leader)
+        if (!reads || p.c_direct || !leader || (p.g.flags & GB_G_FUSED))
             return;
         for (int part = 0; part < Tile::BUFFERS && part < Tile::PARTS; part++)
             fetch(work, part);
@@ -623,6 +630,120 @@ struct WgmmaEpilogue {
             }
             if (pair)
                 gb_store(to, c);
+        }
+    }
+
+    /* Rows m and on of column n, of which at least one row exists: sums become C. `vectors`: C
+     * is aligned to them. */
+    template <int V>
+    GB_DEVICE void fuse(const FusedRows<Out, float, V> &fused, const WgmmaWork &work,
+                        int64_t m, int64_t n, bool vectors, float (&v)[V]) const
+    {
+        const int rows = (int)gb_tile_min(p.g.m - m, V);
+        const bool whole = vectors && rows == V;
+        Out *const to =
+            reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + m + n * p.g.ldc;
+        Vec<Out, V> c = {};
+        float old[V];
+
+        if (reads && whole)
+            c = gb_load<Out, V>(to);
+        GB_UNROLL
+        for (int e = 0; e < V; e++) {
+            if (reads && !whole && e < rows)
+                c.at[e] = to[e];
+            gb_widen(c.at[e], old[e]);
+        }
+        fused.apply(n, alpha, reads ? beta : gb_unread_f32(alpha), old, v);
+        GB_UNROLL
+        for (int e = 0; e < V; e++) {
+            gb_narrow(v[e], c.at[e]);
+            if (!whole && e < rows)
+                to[e] = c.at[e];
+        }
+        if (whole)
+            gb_store(to, c);
+    }
+
+    /* put() of a fused launch, of sums in shared memory. */
+    GB_DEVICE void put_fused(const WgmmaWork &work, int quad, const float *sums) const
+    {
+        const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+        const FusedRows<Out, float, 2> fused(p.g, work.batch, m,
+                                             (int)gb_tile_clamp(p.g.m - m, 0, 2));
+
+        GB_NO_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
+                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            float v[2] = {sums[half], sums[half + 1]};
+
+            if (m < p.g.m && n < p.g.n)
+                fuse<2>(
+                    fused, work, m, n,
+                    (p.g.c / sizeof(Out) | (uint64_t)p.g.ldc | (uint64_t)p.g.c_batch) %
+                            2 ==
+                        0,
+                    v);
+        }
+    }
+
+    /* Where the buffers hold a sum: a column's chunks of 32 bytes, which four lanes write, are
+     * turned from column to column. */
+    GB_DEVICE float *tall_place(int column, int row) const
+    {
+        return reinterpret_cast<float *>(shared.part[warp][0] + column * TALL * 4 +
+                                         (row * 4 ^ column % (TALL / 8) * 32));
+    }
+
+    GB_DEVICE void fuse_tall(const WgmmaWork &work, int tall) const
+    {
+        constexpr int V = 16 / (int)sizeof(Out), ACROSS = TALL / V;
+        const int row = lane % ACROSS * V;
+        const int64_t m = work.m + tall % TALLS_M * TALL + row;
+        const int64_t n =
+            work.n + (wg * Tile::MI + tall / TALLS_M) * 64 + warp % 4 * 16;
+        const FusedRows<Out, float, V> fused(p.g, work.batch, m,
+                                             (int)gb_tile_clamp(p.g.m - m, 0, V));
+
+        GB_NO_UNROLL
+        for (int j = lane / ACROSS; j < 16; j += 32 / ACROSS) {
+            float v[V];
+
+            if (m >= p.g.m || n + j >= p.g.n)
+                continue;
+            GB_UNROLL
+            for (int e = 0; e < V; e += 4) {
+                const Vec<float, 4> s = gb_load<float, 4>(tall_place(j, row + e));
+
+                GB_UNROLL
+                for (int i = 0; i < 4; i++)
+                    v[e + i] = s.at[i];
+            }
+            fuse<V>(fused, work, m, n + j, !p.c_direct, v);
+        }
+    }
+
+    GB_DEVICE void finish_fused(const WgmmaWork &work,
+                                const float (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        GB_NO_UNROLL
+        for (int tall = 0; tall < TALLS; tall++) {
+            GB_UNROLL
+            for (int q = 0; q < TALLS; q++) { /* registers have no index */
+                const float *const sums = d[q / TALLS_M] + q % TALLS_M * TALL / 2;
+
+                if (q != tall)
+                    continue;
+                GB_UNROLL
+                for (int a = 0; a < TALL / 2; a += 2)
+                    gb_store(
+                        tall_place(gb_wgmma_pair_n(lane, a), gb_wgmma_pair_m(lane, a)),
+                        Vec<float, 2>{{sums[a], sums[a + 1]}});
+            }
+            __syncwarp();
+            fuse_tall(work, tall);
+            __syncwarp();
         }
     }
 
@@ -846,9 +967,18 @@ GB_INLINE void gb_wgmma_together(const gb_tma_args &p, const WgmmaWork &work, in
                 for (int e = 0; e < 4; e++)
                     v[i].at[e] += v[i - (i > 0)].at[e];
             }
-            if (((i + 1) & (p.together - 1)) == 0 && at < QUADS)
+            if (((i + 1) & (p.together - 1)) != 0 || at >= QUADS)
+                continue;
+            if (p.g.flags & GB_G_FUSED) /* of this share nobody else reads */
+                gb_store(reinterpret_cast<float *>(mine + at * STEP), v[i]);
+            else
                 epilogue.put(work, at, v[i]);
         }
+    }
+    if (p.g.flags & GB_G_FUSED) {
+        GB_NO_UNROLL
+        for (int q = (int)gb_cluster_rank(); q < QUADS; q += p.together)
+            epilogue.put_fused(work, q, reinterpret_cast<float *>(mine + q * STEP));
     }
     gb_cluster_sync(); /* nobody leaves while others read its sums */
 }
@@ -907,7 +1037,9 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
             gb_wgmma_together<Tile>(p, work, wg, shared, epilogue, d);
             break;
         }
-        if (last)
+        if (last && (p.g.flags & GB_G_FUSED))
+            epilogue.finish_fused(work, d);
+        else if (last)
             epilogue.finish(work, d);
         else
             gb_wgmma_partial<Tile, false>(p.g, work, wg, d);
@@ -925,7 +1057,7 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
     if (gb_thread() == 0) {
         gb_tma_prefetch(&p.a);
         gb_tma_prefetch(&p.b);
-        if (!(p.g.flags & GB_G_BETA_ZERO) && !p.c_direct)
+        if (!(p.g.flags & (GB_G_BETA_ZERO | GB_G_FUSED)) && !p.c_direct)
             gb_tma_prefetch(&p.c);
         for (int s = 0; s < Tile::STAGES; s++) {
             gb_bar_init(gb_smem(&shared.full[s]), 1);

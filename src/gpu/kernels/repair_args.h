@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The argument of the repair kernel: it copies up to two operands whose address or leading
+/* The arguments of the kernels of gemm_repair. The first copies up to two operands whose address or leading
  * dimension vector loads and TMA cannot take to where they can. Strides are in elements. */
 #ifndef GB_REPAIR_ARGS_H
 #define GB_REPAIR_ARGS_H
@@ -20,6 +20,24 @@ struct gb_repair {
 
 struct gb_repair_args {
     struct gb_repair x[2]; /* without units: no second one */
+};
+
+/* For strides of which none is 1: element (i, j) of batch z goes from one matrix to another.
+ * With a list, matrix z begins at its z-th address. */
+struct gb_pack_args {
+    uint64_t from, from_list, to, to_list; /* device addresses */
+    int64_t rows, cols, batch;
+    int64_t from_row, from_col, from_batch; /* in elements, of either sign */
+    int64_t to_row, to_col, to_batch;
+};
+
+/* Addresses that the host has, to a list on the device: as many as arguments hold. */
+enum { GB_LIST_MOST = 480 };
+
+struct gb_list_args {
+    uint64_t to;
+    int64_t count;
+    uint64_t at[GB_LIST_MOST];
 };
 
 #endif

@@ -1,0 +1,887 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From matrices of any strides to what kernels and the BLAS take: a C with its unit stride
+ * along rows (else the transposed product is computed), A and B with one along either side
+ * (else they are copied to columns). */
+#include "strided.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "dispatch.h"
+#include "hold.h"
+#include "launch.h"
+#include "log.h"
+#include "onstream.h"
+#include "plan.h"
+#include "route.h"
+#include "util.h"
+
+enum { ALIGN_MOST = 256, CACHED = 8, ATTEMPTS = 4 };
+
+static bool reads_ab(const struct gb_product *p)
+{
+    return p->k > 0 && (p->alpha.re != 0 || p->alpha.im != 0);
+}
+
+static bool reads_c(const struct gb_product *p)
+{
+    return p->beta.re != 0 || p->beta.im != 0;
+}
+
+static enum gb_type accumulator(const struct gb_product *p)
+{
+    return gb_type_size(p->type) == 2 ? GB_F32 : p->type;
+}
+
+/* Of one part of an accumulator. */
+static enum gb_type precision(const struct gb_product *p)
+{
+    enum gb_type acc = accumulator(p);
+
+    return acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
+}
+
+/* ---- is it legal? ----------------------------------------------------------------------- */
+
+/* Bytes from the first element of a matrix that its elements lie in: [low, high). False when
+ * they are beyond what an address can tell. */
+struct span {
+    int64_t low, high;
+};
+
+static bool reach(struct span *s, int64_t count, int64_t stride, int64_t size)
+{
+    int64_t last;
+
+    if (__builtin_mul_overflow(count - 1, stride, &last) ||
+        __builtin_mul_overflow(last, size, &last))
+        return false;
+    return !__builtin_add_overflow(last < 0 ? s->low : s->high, last,
+                                   last < 0 ? &s->low : &s->high);
+}
+
+static bool span_of(const struct gb_matrix *x, int64_t rows, int64_t cols,
+                    int64_t batch, enum gb_type type, struct span *s)
+{
+    int64_t size = (int64_t)gb_type_size(type);
+
+    *s = (struct span){0, size};
+    return reach(s, rows, x->row, size) && reach(s, cols, x->col, size) &&
+           (x->list || reach(s, batch, x->batch, size));
+}
+
+static bool is_there(const struct gb_matrix *x, enum gb_type type)
+{
+    enum gb_type part = type == GB_C32 ? GB_F32 : type == GB_C64 ? GB_F64 : type;
+
+    return x->list || (x->at && (uintptr_t)x->at % gb_type_size(part) == 0);
+}
+
+/* Addresses of the host's list may be looked at. */
+static bool list_is_there(const struct gb_product *p, const struct gb_matrix *x,
+                          enum gb_type type)
+{
+    for (int64_t z = 0; x->list && !p->lists_on_device && z < p->batch; z++) {
+        const struct gb_matrix one = {.at = x->list[z]};
+
+        if (!is_there(&one, type))
+            return false;
+    }
+    return true;
+}
+
+static int64_t magnitude(int64_t x)
+{
+    return x < 0 ? -x : x;
+}
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Does no element of C lie on another? Of one matrix exactly; a batch must lie in order, each
+ * side's stride beyond all that smaller strides reach. */
+static bool c_is_apart(const struct gb_product *p)
+{
+    int64_t count[3] = {p->m, p->n, p->c.list ? 1 : p->batch};
+    int64_t stride[3] = {magnitude(p->c.row), magnitude(p->c.col),
+                         magnitude(p->c.batch)};
+    int64_t reached = 0, gcd;
+
+    for (int i = 0; i < 3; i++)
+        for (int j = i + 1; j < 3; j++)
+            if (stride[j] < stride[i]) {
+                int64_t s = stride[i], c = count[i];
+
+                stride[i] = stride[j];
+                count[i] = count[j];
+                stride[j] = s;
+                count[j] = c;
+            }
+    for (int i = 0; i < 3; i++) {
+        if (count[i] == 1)
+            continue;
+        if (stride[i] <= reached)
+            break;
+        reached += (count[i] - 1) * stride[i];
+        count[i] = 1;
+    }
+    if (count[0] == 1 && count[1] == 1 && count[2] == 1)
+        return true;
+    if (p->batch > 1 && !p->c.list)
+        return false;
+    gcd = divisor(magnitude(p->c.row), magnitude(p->c.col));
+    return gcd != 0 &&
+           (magnitude(p->c.col) / gcd >= p->m || magnitude(p->c.row) / gcd >= p->n);
+}
+
+/* The memory of matrix z. */
+static const char *matrix_at(const struct gb_matrix *x, int64_t z, enum gb_type type)
+{
+    if (x->list)
+        return x->list[z];
+    return x->at + z * x->batch * (int64_t)gb_type_size(type);
+}
+
+/* As columns, or as rows, of unit stride; false when it is neither. */
+static bool stored(const struct gb_matrix *x, int64_t rows, int64_t cols,
+                   enum gb_type type, struct gb_stored *s)
+{
+    *s = (struct gb_stored){x->at, rows, cols, x->col, type};
+    if (x->row == 1 && x->col >= rows)
+        return true;
+    *s = (struct gb_stored){x->at, cols, rows, x->row, type};
+    return x->col == 1 && x->row >= cols;
+}
+
+/* Do the ranges of memory meet, and of single matrices that lie in columns the elements too? */
+static bool meets(const struct gb_product *p, const struct gb_matrix *x, int64_t rows,
+                  int64_t cols)
+{
+    struct gb_stored one, other;
+    bool listed = x->list || p->c.list;
+    struct span s, c;
+
+    if (p->lists_on_device && listed)
+        return false;
+    span_of(x, rows, cols, listed ? 1 : p->batch, p->type, &s);
+    span_of(&p->c, p->m, p->n, listed ? 1 : p->batch, p->type_c, &c);
+    for (int64_t z = 0; z < (listed ? p->batch : 1); z++) {
+        intptr_t from = (intptr_t)matrix_at(x, z, p->type),
+                 to = (intptr_t)matrix_at(&p->c, z, p->type_c);
+
+        if (from + s.low < to + c.high && to + c.low < from + s.high)
+            goto close;
+    }
+    return false;
+
+close:
+    return listed || p->batch > 1 || !stored(x, rows, cols, p->type, &one) ||
+           !stored(&p->c, p->m, p->n, p->type_c, &other) ||
+           gb_route_shares(&one, &other);
+}
+
+static bool is_pair(enum gb_type a, enum gb_type c)
+{
+    for (int i = 0; i < gb_kernel_count; i++)
+        if (gb_kernels[i].type == a && gb_kernels[i].type_c == c)
+            return true;
+    return false;
+}
+
+static enum gb_answer check_matrices(const struct gb_product *p)
+{
+    bool ab = reads_ab(p);
+    struct span s;
+
+    if (!is_there(&p->c, p->type_c) || !list_is_there(p, &p->c, p->type_c) ||
+        !span_of(&p->c, p->m, p->n, p->batch, p->type_c, &s))
+        return GB_ANSWER_ARGUMENT;
+    if (ab && (!is_there(&p->a, p->type) || !list_is_there(p, &p->a, p->type) ||
+               !is_there(&p->b, p->type) || !list_is_there(p, &p->b, p->type) ||
+               !span_of(&p->a, p->m, p->k, p->batch, p->type, &s) ||
+               !span_of(&p->b, p->k, p->n, p->batch, p->type, &s)))
+        return GB_ANSWER_ARGUMENT;
+    if (!c_is_apart(p) ||
+        (ab && (meets(p, &p->a, p->m, p->k) || meets(p, &p->b, p->k, p->n))))
+        return GB_ANSWER_OVERLAP;
+    return GB_ANSWER_OK;
+}
+
+static bool vector_is_legal(const struct gb_vector *v, enum gb_type type)
+{
+    return (uintptr_t)v->at % (gb_type_size(type) > 8 ? 8 : gb_type_size(type)) == 0 &&
+           v->batch >= 0;
+}
+
+enum gb_answer gb_product_check(const struct gb_product *p)
+{
+    bool complex = gb_is_complex(p->type);
+    enum gb_type acc = accumulator(p), part = precision(p);
+
+    if (p->m < 0 || p->n < 0 || p->k < 0 || p->batch < 0 || p->batch > INT32_MAX)
+        return GB_ANSWER_ARGUMENT;
+    if (!is_pair(p->type, p->type_c) || (complex && p->activation != GB_ACT_NONE))
+        return GB_ANSWER_TYPE;
+    if (!vector_is_legal(&p->bias, p->bias_wide ? acc : p->type_c) ||
+        !vector_is_legal(&p->row_scale, part) || !vector_is_legal(&p->col_scale, part))
+        return GB_ANSWER_ARGUMENT;
+    if (p->m == 0 || p->n == 0 || p->batch == 0)
+        return GB_ANSWER_OK;
+    return check_matrices(p);
+}
+
+/* ---- forms ------------------------------------------------------------------------------ */
+
+static bool is_fused(const struct gb_product *p)
+{
+    return p->bias.at || p->row_scale.at || p->col_scale.at ||
+           p->activation != GB_ACT_NONE;
+}
+
+/* Columns of unit stride that lie beside each other. */
+static bool in_columns(const struct gb_matrix *x, int64_t rows, int64_t cols)
+{
+    return (x->row == 1 || rows == 1) && (x->col >= rows || cols == 1) && x->batch >= 0;
+}
+
+static struct gb_matrix transposed(struct gb_matrix x)
+{
+    int64_t row = x.row;
+
+    x.row = x.col;
+    x.col = row;
+    return x;
+}
+
+/* C^T = B^T A^T, if C lies in rows: everything of rows is then of columns. */
+static struct gb_product oriented(const struct gb_product *p)
+{
+    struct gb_product q = *p;
+    struct gb_matrix c = transposed(p->c);
+
+    if (in_columns(&p->c, p->m, p->n) || !in_columns(&c, p->n, p->m))
+        return q;
+    q.m = p->n;
+    q.n = p->m;
+    q.a = transposed(p->b);
+    q.b = transposed(p->a);
+    q.c = c;
+    q.conj_a = p->conj_b;
+    q.conj_b = p->conj_a;
+    q.bias_cols = !p->bias_cols;
+    q.row_scale = p->col_scale;
+    q.col_scale = p->row_scale;
+    return q;
+}
+
+/* An operand as op(X) of a matrix in columns. */
+struct form {
+    bool trans, packed;
+    int64_t ld;
+    uint32_t align; /* that addresses and strides are multiples of */
+};
+
+static uint32_t lowest_bit(uint64_t bits)
+{
+    bits |= ALIGN_MOST;
+    return (uint32_t)(bits & -bits);
+}
+
+/* All bits of the addresses. */
+static uint64_t bits_of(const struct gb_product *p, const struct gb_matrix *x,
+                        enum gb_type type)
+{
+    uint64_t bits = 0;
+
+    if (!x->list)
+        return (uintptr_t)x->at;
+    if (p->lists_on_device)
+        return p->lists_aligned ? 16 : gb_type_size(type);
+    for (int64_t z = 0; z < p->batch; z++)
+        bits |= (uintptr_t)x->list[z];
+    return bits;
+}
+
+/* x is rows x cols. */
+static struct form form_as(const struct gb_product *p, const struct gb_matrix *x,
+                           int64_t rows, int64_t cols, bool trans)
+{
+    int64_t size = (int64_t)gb_type_size(p->type);
+    struct form f = {.trans = trans};
+
+    /* of one column any leading dimension will do */
+    f.ld = cols > 1 ? x->col : gb_round_up(rows, 128 / size);
+    f.align = lowest_bit(bits_of(p, x, p->type) | (uint64_t)(f.ld * size) |
+                         (uint64_t)(p->batch > 1 ? x->batch * size : 0));
+    return f;
+}
+
+static struct form form_of(const struct gb_product *p, const struct gb_matrix *x,
+                           int64_t rows, int64_t cols)
+{
+    const struct gb_matrix t = transposed(*x);
+    struct form n = {.packed = true}, other = {.packed = true};
+
+    if (in_columns(x, rows, cols))
+        n = form_as(p, x, rows, cols, false);
+    if (in_columns(&t, cols, rows))
+        other = form_as(p, &t, cols, rows, true);
+    if (!other.packed && (n.packed || other.align > n.align))
+        return other;
+    if (n.packed) {
+        n.ld = gb_round_up(rows, 128 / (int64_t)gb_type_size(p->type));
+        n.align = 128;
+    }
+    return n;
+}
+
+/* A list whose addresses lie at one distance is no list. */
+static struct gb_matrix unlisted(const struct gb_product *p, struct gb_matrix x,
+                                 enum gb_type type)
+{
+    int64_t size = (int64_t)gb_type_size(type);
+    int64_t step = p->batch > 1 && x.list && !p->lists_on_device
+                       ? (const char *)x.list[1] - (const char *)x.list[0]
+                       : 0;
+
+    if (!x.list || p->lists_on_device || step % size != 0)
+        return x;
+    for (int64_t z = 1; z < p->batch; z++)
+        if ((const char *)x.list[z] - (const char *)x.list[z - 1] != step)
+            return x;
+    x.at = x.list[0];
+    x.list = NULL;
+    x.batch = step / size;
+    return x;
+}
+
+static enum gb_trans trans_of(bool trans, bool conj)
+{
+    return trans ? (conj ? GB_C : GB_T) : conj ? GB_CONJ : GB_N;
+}
+
+static struct gb_problem problem_of(const struct gb_product *p, struct form a,
+                                    struct form b)
+{
+    struct gb_problem q = {
+        .op = GB_GEMM,
+        .type = p->type,
+        .type_c = p->type_c,
+        .transa = trans_of(a.trans, p->conj_a && gb_is_complex(p->type)),
+        .transb = trans_of(b.trans, p->conj_b && gb_is_complex(p->type)),
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .alpha = p->alpha,
+        .beta = p->beta,
+        .lda = a.ld,
+        .ldb = b.ld,
+        .batch = p->batch,
+    };
+
+    return q;
+}
+
+/* ---- on the device ----------------------------------------------------------------------- */
+
+/* What a choice depends on. */
+struct key {
+    int64_t m, n, k, batch;
+    const struct gb_device_info *info;
+    uint32_t type, type_c, align_a, align_b, tma, padding;
+};
+
+/* Scoring every row takes longer than queueing a launch; programs ask for few sizes. */
+static bool choose(const struct gb_problem *q, const struct key *key,
+                   struct gb_choice *choice)
+{
+    static __thread struct {
+        struct key key;
+        struct gb_choice choice;
+    } known[CACHED];
+    static __thread unsigned next;
+    bool found = false;
+
+    for (int i = 0; i < CACHED; i++)
+        if (memcmp(&known[i].key, key, sizeof *key) == 0) {
+            *choice = known[i].choice;
+            return true;
+        }
+    for (int i = 0; i < gb_kernel_count; i++) {
+        const struct gb_kernel *k = &gb_kernels[i];
+        struct gb_choice c;
+
+        if ((!key->tma && (k->flags & GB_K_TMA)) ||
+            !gb_plan_row(q, key->info, k, key->align_a, key->align_b, &c) ||
+            (!key->tma && c.repair) || (found && c.seconds >= choice->seconds))
+            continue;
+        *choice = c;
+        found = true;
+    }
+    if (found) {
+        known[next % CACHED].key = *key;
+        known[next++ % CACHED].choice = *choice;
+    }
+    return found;
+}
+
+/* May TMA count these strides? Lists are not for it: it would take a description of each
+ * matrix. */
+static bool suits_tma(const struct gb_product *p, struct form a, struct form b)
+{
+    const int64_t most = (INT64_C(1) << 40) / 2 / (int64_t)gb_type_size(p->type);
+
+    return !p->a.list && !p->b.list && !p->c.list && a.ld < most && b.ld < most &&
+           p->a.batch < most && p->b.batch < most && p->c.batch < most / 2 &&
+           p->c.col < most / 2;
+}
+
+static struct gb_pack_args copy_of(const struct gb_product *p,
+                                   const struct gb_matrix *x, int64_t rows,
+                                   int64_t cols, int64_t ld)
+{
+    bool broadcast = !x->list && x->batch == 0;
+
+    return (struct gb_pack_args){
+        .from = x->list ? 0 : (uintptr_t)x->at,
+        .from_list = x->list && p->lists_on_device ? (uintptr_t)x->list : 0,
+        .rows = rows,
+        .cols = cols,
+        .batch = broadcast ? 1 : p->batch,
+        .from_row = x->row,
+        .from_col = x->col,
+        .from_batch = x->list ? 0 : x->batch,
+        .to_row = 1,
+        .to_col = ld,
+        .to_batch = ld * cols,
+    };
+}
+
+/* What an operand is to the kernel: address, list and batch stride. */
+static void place(const struct gb_product *p, const struct gb_matrix *x, int64_t rows,
+                  int64_t cols, enum gb_type type, bool packed, int64_t ld,
+                  struct gb_on_operand *o, uint64_t *at, uint64_t *list, int64_t *batch)
+{
+    o->size = gb_type_size(type);
+    o->list = p->lists_on_device ? NULL : x->list;
+    o->packed = packed;
+    o->ld = ld;
+    if (packed) {
+        o->copy = copy_of(p, x, rows, cols, ld);
+        *batch = o->copy.batch > 1 ? o->copy.to_batch : 0;
+        return;
+    }
+    *at = bits_of(p, x, type);
+    *list = x->list && p->lists_on_device ? (uintptr_t)x->list : 0;
+    *batch = x->list ? 0 : x->batch;
+}
+
+static struct gb_fused fused_of(const struct gb_product *p)
+{
+    return (struct gb_fused){
+        .bias = (uintptr_t)p->bias.at,
+        .row_scale = (uintptr_t)p->row_scale.at,
+        .col_scale = (uintptr_t)p->col_scale.at,
+        .bias_batch = p->bias.batch,
+        .row_batch = p->row_scale.batch,
+        .col_batch = p->col_scale.batch,
+        .activation = p->activation,
+        .flags =
+            (p->bias_cols ? GB_F_BIAS_COLS : 0u) | (p->bias_wide ? GB_F_BIAS_ACC : 0u),
+    };
+}
+
+static struct gb_gemm_args arguments(const struct gb_product *p, struct form a,
+                                     struct form b, int64_t ldc,
+                                     const struct gb_choice *choice)
+{
+    bool complex = gb_is_complex(p->type);
+    struct gb_gemm_args g = {
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .k_end = p->k,
+        .a_m = a.trans ? a.ld : 1,
+        .a_k = a.trans ? 1 : a.ld,
+        .b_k = b.trans ? b.ld : 1,
+        .b_n = b.trans ? 1 : b.ld,
+        .ldc = ldc,
+        .split_len = choice->split_len,
+        .alpha = {p->alpha.re, p->alpha.im},
+        .beta = {p->beta.re, p->beta.im},
+        .splits = choice->splits,
+        .split_count = choice->splits,
+        .batch = (int32_t)p->batch,
+        .group_m = choice->group_m,
+        .flags = (complex && p->conj_a ? GB_G_CONJ_A : 0u) |
+                 (complex && p->conj_b ? GB_G_CONJ_B : 0u) |
+                 (is_fused(p) ? GB_G_FUSED : 0u) | (reads_c(p) ? 0u : GB_G_BETA_ZERO),
+        .fused = fused_of(p),
+    };
+
+    if (g.splits == 1 || gb_launch_sums_splits(choice->kernel, &g))
+        g.flags |= GB_G_EPILOGUE;
+    return g;
+}
+
+static struct form columns_of(const struct gb_product *p, int64_t rows)
+{
+    return (struct form){.packed = true,
+                         .ld = gb_round_up(rows, 128 / (int64_t)gb_type_size(p->type)),
+                         .align = 128};
+}
+
+static enum gb_answer answer_to(enum gb_status s)
+{
+    static const enum gb_answer answer[] = {
+        [GB_SUCCESS] = GB_ANSWER_OK,      [GB_E_ABSENT] = GB_ANSWER_DEVICE,
+        [GB_E_NOMEM] = GB_ANSWER_MEMORY,  [GB_E_UNSUPPORTED] = GB_ANSWER_UNSUPPORTED,
+        [GB_E_DEVICE] = GB_ANSWER_DEVICE,
+    };
+
+    return answer[s];
+}
+
+/* How a product is run: the forms of its operands, and the kernel. */
+struct planned {
+    struct form a, b;
+    struct gb_choice choice; /* kernel NULL: there is none */
+};
+
+static struct planned plan_of(const struct gb_product *p,
+                              const struct gb_device_info *info)
+{
+    struct planned x = {.a = form_of(p, &p->a, p->m, p->k),
+                        .b = form_of(p, &p->b, p->k, p->n)};
+    uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
+
+    for (int attempt = 0; attempt < 2 && !x.choice.kernel; attempt++) {
+        struct gb_problem q;
+        struct key key;
+
+        if (attempt > 0) { /* no row reads them where they are */
+            x.a = columns_of(p, p->m);
+            x.b = columns_of(p, p->k);
+        }
+        q = problem_of(p, x.a, x.b);
+        q.k = gb_max(q.k, 1); /* as far as planning goes */
+        key = (struct key){.m = p->m,
+                           .n = p->n,
+                           .k = p->k,
+                           .batch = p->batch,
+                           .info = info,
+                           .type = p->type,
+                           .type_c = p->type_c,
+                           .align_a = x.a.align,
+                           .align_b = x.b.align,
+                           .tma = suits_tma(p, x.a, x.b)};
+        if (!choose(&q, &key, &x.choice))
+            x.choice.kernel = NULL;
+    }
+    gb_fp_leave(fp);
+    return x;
+}
+
+static enum gb_answer queue_planned(const struct gb_product *p, const struct planned *x,
+                                    struct gb_engine *engine)
+{
+    bool c_packed = !in_columns(&p->c, p->m, p->n);
+    int64_t ldc = c_packed || p->n == 1 ? gb_round_up(p->m, 16) : p->c.col;
+    struct gb_onstream o = {.kernel = x->choice.kernel,
+                            .a = x->a.trans ? 't' : 'n',
+                            .b = x->b.trans ? 't' : 'n',
+                            .repair = x->choice.repair,
+                            .stream = p->stream};
+
+    if (!o.kernel)
+        return GB_ANSWER_UNSUPPORTED;
+    o.g = arguments(p, x->a, x->b, ldc, &x->choice);
+    place(p, &p->a, p->m, p->k, p->type, x->a.packed, x->a.ld, &o.operand[GB_ON_A],
+          &o.g.a, &o.g.a_list, &o.g.a_batch);
+    place(p, &p->b, p->k, p->n, p->type, x->b.packed, x->b.ld, &o.operand[GB_ON_B],
+          &o.g.b, &o.g.b_list, &o.g.b_batch);
+    place(p, &p->c, p->m, p->n, p->type_c, c_packed, ldc, &o.operand[GB_ON_C], &o.g.c,
+          &o.g.c_list, &o.g.c_batch);
+    gb_debug("%s on its device by %s, %d splits", p->routine, o.kernel->name,
+             x->choice.splits);
+    return answer_to(gb_onstream_run(engine, &o));
+}
+
+static struct gb_matrix one_of(const struct gb_matrix *x, int64_t z, enum gb_type type)
+{
+    return (struct gb_matrix){
+        .at = matrix_at(x, z, type), .row = x->row, .col = x->col};
+}
+
+static struct gb_vector entry_of(const struct gb_vector *v, int64_t z,
+                                 enum gb_type type)
+{
+    return (struct gb_vector){
+        .at = v->at ? v->at + z * v->batch * (int64_t)gb_type_size(type) : NULL};
+}
+
+/* Product z of a batch. */
+static struct gb_product slice(const struct gb_product *p, int64_t z)
+{
+    struct gb_product q = *p;
+
+    q.batch = 1;
+    q.a = one_of(&p->a, z, p->type);
+    q.b = one_of(&p->b, z, p->type);
+    q.c = one_of(&p->c, z, p->type_c);
+    q.bias = entry_of(&p->bias, z, p->bias_wide ? accumulator(p) : p->type_c);
+    q.row_scale = entry_of(&p->row_scale, z, precision(p));
+    q.col_scale = entry_of(&p->col_scale, z, precision(p));
+    return q;
+}
+
+/* Lists are for products of which the device takes many at once. Of those that fill it one by
+ * one, a kernel that takes no lists is the faster. */
+static bool runs_apart(const struct gb_product *p, const struct planned *together,
+                       const struct gb_device_info *info)
+{
+    struct gb_product first;
+    struct planned x;
+
+    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device ||
+        !together->choice.kernel)
+        return false;
+    first = slice(p, 0);
+    x = plan_of(&first, info);
+    return x.choice.kernel &&
+           x.choice.seconds * (double)p->batch < together->choice.seconds;
+}
+
+static enum gb_answer run_on_device(const struct gb_product *given,
+                                    struct gb_engine *engine)
+{
+    const struct gb_device_info *info = &gb_engine_device(engine)->info;
+    struct gb_product p = oriented(given);
+    enum gb_answer answer = GB_ANSWER_OK;
+    struct planned x;
+
+    p.a = unlisted(&p, p.a, p.type);
+    p.b = unlisted(&p, p.b, p.type);
+    p.c = unlisted(&p, p.c, p.type_c);
+    if (!reads_ab(&p)) /* an address is described, though nothing is read there */
+        p.a = p.b = (struct gb_matrix){
+            .at = p.c.at - (uintptr_t)p.c.at % ALIGN_MOST,
+            .row = 1,
+            .col = gb_round_up(gb_max(p.m, p.k) + 1, ALIGN_MOST),
+        };
+    x = plan_of(&p, info);
+    if (!runs_apart(&p, &x, info))
+        return queue_planned(&p, &x, engine);
+    for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
+        struct gb_product one = slice(&p, z);
+
+        x = plan_of(&one, info);
+        answer = queue_planned(&one, &x, engine);
+    }
+    return answer;
+}
+
+/* ---- on the host ------------------------------------------------------------------------- */
+
+/* Copies between any strides. */
+static void copy_matrix(char *to, int64_t to_row, int64_t to_col, const char *from,
+                        int64_t from_row, int64_t from_col, int64_t rows, int64_t cols,
+                        size_t size)
+{
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(to + (i * to_row + j * to_col) * (int64_t)size,
+                   from + (i * from_row + j * from_col) * (int64_t)size, size);
+}
+
+/* Columns for a matrix that has none, ld of them; NULL when there is no memory. */
+static char *columns_for(int64_t rows, int64_t cols, size_t size)
+{
+    size_t bytes;
+
+    return gb_mul3((size_t)gb_max(rows, 1), (size_t)gb_max(cols, 1), size, &bytes)
+               ? malloc(bytes)
+               : NULL;
+}
+
+/* What one product of a batch has on the host. */
+struct on_host {
+    struct gb_problem q;
+    struct gb_extra extra;
+    char *a, *b, *c; /* columns of our own, or NULL */
+};
+
+static void compute_on_host(const struct gb_product *p, struct on_host *h,
+                            const struct gb_call *call)
+{
+    if (gb_dispatch(&h->q, p->routine, call, GB_OK) != GB_OK)
+        gb_cpu_extra_gemm(&h->q);
+}
+
+/* False when there is no memory for copies. */
+static bool host_columns(const struct gb_product *p, struct form a, struct form b,
+                         bool c_packed, struct on_host *h)
+{
+    size_t size = gb_type_size(p->type), size_c = gb_type_size(p->type_c);
+    const char *at_a = NULL, *at_b = NULL, *at_c = p->c.at;
+
+    h->a = h->b = h->c = NULL;
+    if (reads_ab(p)) {
+        at_a = p->a.at;
+        at_b = p->b.at;
+    }
+    if (a.packed && at_a) {
+        h->a = columns_for(p->m, p->k, size);
+        if (!h->a)
+            return false;
+        copy_matrix(h->a, 1, p->m, at_a, p->a.row, p->a.col, p->m, p->k, size);
+        at_a = h->a;
+        h->q.lda = p->m;
+    }
+    if (b.packed && at_b) {
+        h->b = columns_for(p->k, p->n, size);
+        if (!h->b)
+            return false;
+        copy_matrix(h->b, 1, p->k, at_b, p->b.row, p->b.col, p->k, p->n, size);
+        at_b = h->b;
+        h->q.ldb = p->k;
+    }
+    if (c_packed) {
+        h->c = columns_for(p->m, p->n, size_c);
+        if (!h->c)
+            return false;
+        if (reads_c(p))
+            copy_matrix(h->c, 1, p->m, at_c, p->c.row, p->c.col, p->m, p->n, size_c);
+        at_c = h->c;
+    }
+    h->q.a = at_a;
+    h->q.b = at_b;
+    h->q.c = (void *)(uintptr_t)at_c;
+    return true;
+}
+
+static enum gb_answer run_on_host(const struct gb_product *given,
+                                  const struct gb_call *call)
+{
+    struct gb_product p = oriented(given);
+    bool c_packed = !in_columns(&p.c, p.m, p.n);
+    size_t size_c = gb_type_size(p.type_c);
+    struct form a = form_of(&p, &p.a, p.m, p.k), b = form_of(&p, &p.b, p.k, p.n);
+    enum gb_answer answer = GB_ANSWER_OK;
+
+    for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
+        struct gb_product one = slice(&p, z);
+        struct on_host h = {.q = problem_of(&one, a, b),
+                            .extra = {.bias = one.bias.at,
+                                      .row_scale = one.row_scale.at,
+                                      .col_scale = one.col_scale.at,
+                                      .bias_cols = p.bias_cols,
+                                      .bias_wide = p.bias_wide,
+                                      .activation = p.activation}};
+
+        h.q.batch = 0;
+        h.q.ldc = c_packed || p.n == 1 ? p.m : p.c.col;
+        h.q.extra = is_fused(&p) ? &h.extra : NULL;
+        if (!host_columns(&one, a, b, c_packed, &h)) {
+            answer = GB_ANSWER_MEMORY;
+        } else {
+            compute_on_host(&p, &h, call);
+            if (h.c)
+                copy_matrix((char *)(uintptr_t)one.c.at, p.c.row, p.c.col, h.c, 1, p.m,
+                            p.m, p.n, size_c);
+        }
+        free(h.a);
+        free(h.b);
+        free(h.c);
+    }
+    return answer;
+}
+
+/* ---- where? ------------------------------------------------------------------------------ */
+
+/* Bit 0: in host memory; bit 1: in device memory; bit 2: of another device. */
+static unsigned place_of(struct gb_device *dev, const void *at)
+{
+    static const unsigned bit[] = {[GB_MEM_PAGEABLE] = 1,
+                                   [GB_MEM_PINNED] = 1,
+                                   [GB_MEM_DEVICE] = 2,
+                                   [GB_MEM_MANAGED] = 2,
+                                   [GB_MEM_FOREIGN] = 4};
+
+    return at ? bit[dev->ops->mem_kind(dev, at)] : 0;
+}
+
+static unsigned matrix_place(struct gb_device *dev, const struct gb_product *p,
+                             const struct gb_matrix *x)
+{
+    unsigned places = 0;
+
+    if (!x->list)
+        return place_of(dev, x->at);
+    if (p->lists_on_device)
+        return place_of(dev, (const void *)x->list);
+    for (int64_t z = 0; z < p->batch; z++)
+        places |= place_of(dev, x->list[z]);
+    return places;
+}
+
+static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
+                           unsigned *places)
+{
+    struct gb_guest guest;
+    struct gb_device *dev;
+    struct gb_hold hold;
+    enum gb_status s;
+
+    gb_hold_begin(&hold);
+    s = gb_engine_begin(engine);
+    if (s == GB_SUCCESS) {
+        dev = gb_engine_device(engine);
+        s = dev->ops->enter(dev, &guest);
+        if (s == GB_SUCCESS) {
+            *places = matrix_place(dev, p, &p->c) | place_of(dev, p->bias.at) |
+                      place_of(dev, p->row_scale.at) | place_of(dev, p->col_scale.at);
+            if (reads_ab(p))
+                *places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
+            dev->ops->leave(dev, &guest);
+        }
+        if (s == GB_E_DEVICE)
+            gb_engine_fail(engine, dev);
+        gb_engine_done(engine);
+    }
+    gb_hold_end(&hold);
+    return s;
+}
+
+enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
+{
+    struct gb_engine *engine = NULL;
+    enum gb_status s = GB_E_DEVICE;
+    unsigned places = 1;
+
+    if (p->m == 0 || p->n == 0 || p->batch == 0)
+        return GB_ANSWER_OK;
+    /* A device that fails is opened once more, or given up; other threads may find it so. */
+    for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
+        engine = gb_dispatch_engine();
+        s = engine ? look(engine, p, &places) : GB_SUCCESS;
+    }
+    if (s != GB_SUCCESS)
+        return GB_ANSWER_DEVICE;
+    if (places == 2)
+        return run_on_device(p, engine);
+    if (places != 1)
+        return GB_ANSWER_PLACE;
+    if (p->lists_on_device)
+        return GB_ANSWER_UNSUPPORTED;
+    return run_on_host(p, call);
+}
