@@ -715,7 +715,10 @@ struct MmaOutput {
             GB_UNROLL
             for (int e = 0; e < N; e++)
                 gb_narrow(v[e], out.at[e]);
-            gb_store<Out, N>(at, out);
+            if constexpr (N > 1)
+                gb_store_whole<Out, N>(at, out);
+            else
+                gb_store<Out, N>(at, out);
         }
     }
 

@@ -633,6 +633,15 @@ struct WgmmaEpilogue {
         }
     }
 
+    template <int V>
+    GB_DEVICE static void store_vector(Out *to, const Vec<Out, V> &c)
+    {
+        if constexpr (sizeof c >= 8)
+            gb_store_whole(to, c);
+        else
+            gb_store(to, c);
+    }
+
     /* Rows m and on of column n, of which at least one row exists: sums become C. `vectors`: C
      * is aligned to them. */
     template <int V>
@@ -662,7 +671,7 @@ struct WgmmaEpilogue {
                 to[e] = c.at[e];
         }
         if (whole)
-            gb_store(to, c);
+            store_vector(to, c);
     }
 
     /* put() of a fused launch, of sums in shared memory. */
