@@ -218,7 +218,7 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         if (!row)
             bench_die("--kernel %s: no such row; gemmblas info --kernels lists them",
                       b->o->kernel);
-        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, &d->choice))
+        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, 0, &d->choice))
             return "the kernel does not serve such operands on this device";
     } else if (!gb_plan_kernel(&p, &b->dev->info, align_a, align_b, &d->choice)) {
         return "no kernel for this type on this device";

@@ -179,12 +179,13 @@ int gb_trace_line(char *buf, unsigned long len, const struct gb_problem *p,
         gpu ? "gpu" : "cpu", gb_why_name(why));
 
     if (gpu && n > 0 && (unsigned long)n < len)
-        n += snprintf(buf + n, len - (unsigned long)n,
-                      " kernel=%s splits=%d panels=%lld up=%llu down=%llu us=%.1f",
-                      record->kernel ? record->kernel : "-", record->splits,
-                      (long long)record->panels, (unsigned long long)record->bytes_up,
-                      (unsigned long long)record->bytes_down,
-                      1e-3 * (double)record->nanoseconds);
+        n += snprintf(
+            buf + n, len - (unsigned long)n,
+            " kernel=%s splits=%d panels=%lld up=%llu down=%llu us=%.1f chosen=%s",
+            record->kernel ? record->kernel : "-", record->splits,
+            (long long)record->panels, (unsigned long long)record->bytes_up,
+            (unsigned long long)record->bytes_down, 1e-3 * (double)record->nanoseconds,
+            record->chosen ? record->chosen : "-");
     if ((unsigned long)n > len - 2)
         n = (int)len - 2;
     buf[n++] = '\n';

@@ -12,6 +12,7 @@
 struct gb_record {
     const char *kernel; /* NULL on the CPU */
     int splits;
+    const char *chosen; /* who chose it: "model", "shipped" or "tuned" */
     int64_t panels;
     uint64_t bytes_up, bytes_down;
     uint64_t nanoseconds; /* of the device's part; 0 when the call was forwarded */

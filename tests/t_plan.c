@@ -400,6 +400,78 @@ static void test_route(void)
     ok(gb_route_floor(&rates) > 1000, "the frameless test has a floor");
 }
 
+/* Four tiles of the classics, each with groups of 8 tile rows, in every family of gemm_mma. */
+static void test_classics(void)
+{
+    static const char *const families[] = {"gemm_mma_f16", "gemm_mma_f16_f32",
+                                           "gemm_mma_bf16", "gemm_mma_bf16_f32"};
+    static const struct {
+        int m, n, k, stages, warps;
+    } classics[] = {{128, 256, 64, 3, 8},
+                    {128, 128, 32, 4, 4},
+                    {64, 128, 32, 4, 4},
+                    {64, 64, 32, 5, 2}};
+    struct gb_device_info a100 = gb_model_typical;
+
+    a100.arch = 80;
+    a100.multiprocessors = 108;
+    a100.smem_per_block = 166912;
+    for (size_t f = 0; f < GB_COUNT(families); f++) {
+        int seen = 0, rows = 0;
+
+        for (int i = 0; i < gb_kernel_count; i++) {
+            const struct gb_kernel *k = &gb_kernels[i];
+            struct gb_problem p = problem(k->type, 4096, 4096, 4096);
+            struct gb_choice c;
+
+            if (strcmp(k->family, families[f]) != 0)
+                continue;
+            rows++;
+            p.type_c = k->type_c;
+            for (size_t j = 0; j < GB_COUNT(classics); j++)
+                seen +=
+                    k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
+                    k->tile_k == classics[j].k && k->stages == classics[j].stages &&
+                    k->threads == 32 * classics[j].warps &&
+                    gb_plan_row(&p, &a100, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
+                    c.group_m == 8;
+        }
+        is_int((long long)GB_COUNT(classics), seen, "%s: the four classics, GROUP_M 8",
+               families[f]);
+        ok(rows >= 12, "%s: %d configurations", families[f], rows);
+    }
+}
+
+/* A row with so many splits as it is told. */
+static void test_row_splits(void)
+{
+    struct gb_problem p = problem(GB_F64, 64, 64, 4096);
+    const struct gb_kernel *k = gb_kernel_find("gemm_simt_f64_64x64x8");
+    struct gb_choice c = {0}, model;
+    bool right = true;
+
+    for (int splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
+        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                               splits, &c);
+
+        right = right && (!can || (c.splits == splits && c.split_len % k->tile_k == 0 &&
+                                   c.split_len * splits >= p.k &&
+                                   c.split_len * (splits - 1) < p.k));
+    }
+    ok(right, "splits as told cover k, none empty");
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                    GB_PLAN_SPLITS + 1, &c),
+       "but not beyond the most");
+    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &model) &&
+           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                       model.splits, &c) &&
+           c.seconds == model.seconds && c.split_len == model.split_len,
+       "the model's own number gives the model's prediction");
+    p.k = 24;
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 4, &c),
+       "three tiles of k are not cut in four");
+}
+
 int main(void)
 {
     plan_lazy();
@@ -409,6 +481,8 @@ int main(void)
     test_kernel_choice();
     test_tma_choice();
     test_mma_choice();
+    test_classics();
+    test_row_splits();
     test_overlap();
     test_tighten();
     test_route();

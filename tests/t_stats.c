@@ -29,15 +29,19 @@ static struct gb_problem problem(void)
 static void test_line(void)
 {
     struct gb_problem p = problem();
-    struct gb_record record = {
-        .kernel = "gemm_x", .splits = 2, .panels = 1, .bytes_up = 64};
+    struct gb_record record = {.kernel = "gemm_x",
+                               .splits = 2,
+                               .chosen = "tuned",
+                               .panels = 1,
+                               .bytes_up = 64};
     char line[640], tight[40];
 
     gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_OK, &record);
     ok(strstr(
            line,
            "routine=scipy_cblas_dgemm64_ name=dgemm transa=T transb=N m=3 n=4 k=5 ") &&
-           strstr(line, " route=gpu why=ok kernel=gemm_x splits=2 panels=1 up=64 "),
+           strstr(line, " route=gpu why=ok kernel=gemm_x splits=2 panels=1 up=64 ") &&
+           strstr(line, " chosen=tuned\n"),
        "a call on the device");
     gb_trace_line(line, sizeof line, &p, "dgemm", &call, GB_WHY_SMALL, &record);
     ok(strstr(line, " route=cpu why=small\n") && !strstr(line, "kernel="),

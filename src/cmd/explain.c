@@ -71,7 +71,8 @@ static void print_kernels(const struct gb_problem *p, const struct gb_device_inf
     int n = 0;
 
     for (int i = 0; all && i < gb_kernel_count; i++)
-        n += gb_plan_score(p, info, &gb_kernels[i], &all[n]);
+        n += gb_plan_row(p, info, &gb_kernels[i], GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+                         &all[n]);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, by_seconds);
     for (int i = 0; i < n; i++)

@@ -12,33 +12,49 @@
 extern "C" {
 #endif
 
-/* A row and how it would run the whole problem. A function of the problem and the device
- * alone, never of memory: it decides the bits. */
+/* What the model's prediction is made of, in seconds. */
+struct gb_terms {
+    double start;  /* until the first tile begins */
+    double tile;   /* of a tile, or of its share of k, in turn with those beside it */
+    double turns;  /* of a multiprocessor, one after the other */
+    double memory; /* operands and C, once */
+    double sums;   /* of the splits */
+    double copies; /* of operands that the row cannot read in place */
+};
+
+/* A row and how it would run the whole problem. A function of the problem, the device and the
+ * tuned rows, never of memory: it decides the bits. */
 struct gb_choice {
     const struct gb_kernel *kernel;
     int splits;
     int64_t split_len;
     int group_m;
+    uint32_t hints; /* enum gb_gemm_flags: what loads ask of L2 */
+    enum gb_chosen chosen;
     int64_t tiles;   /* of C, without splits */
     double waves;    /* of thread blocks over the multiprocessors */
-    double seconds;  /* predicted, kernel and reduction */
+    double seconds;  /* predicted: kernel, reduction and copies */
     unsigned repair; /* enum gb_repaired */
+    struct gb_terms terms;
 };
 
-/* How row k would run p; false when it cannot (types, device). */
-bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
-                   const struct gb_kernel *k, struct gb_choice *choice);
+enum { GB_PLAN_SPLITS = 32, GB_PLAN_GROUP_M = 8 };
 
-/* The cheapest row for operands on the device, whose addresses and strides are multiples of
- * align_a and align_b bytes, powers of two; false when there is none. A row that wants more
- * costs a copy of the operand first (choice->repair says of which). */
-bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
-
-/* The same of one row. */
+/* How row k would run p, for operands on the device whose addresses and strides are multiples
+ * of align_a and align_b bytes, powers of two; false when it cannot. A row that wants more
+ * costs a copy of the operand first (choice->repair says of which). `splits`: parts of k, at
+ * most GB_PLAN_SPLITS; 0: as many as the model finds best. */
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
-                 struct gb_choice *choice);
+                 int splits, struct gb_choice *choice);
+
+/* The cheapest row by the model alone; false when there is none. */
+bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
+                   uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
+
+/* The row to run: a tuned one that is legal, else the model's. */
+bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
+                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

@@ -27,6 +27,8 @@
     OP(event_wait)                                                                     \
     OP(event_sync)                                                                     \
     OP(event_query)                                                                    \
+    OP(timer_create)                                                                   \
+    OP(timer_elapsed)                                                                  \
     OP(copy_in)                                                                        \
     OP(copy_out)                                                                       \
     OP(module_load)                                                                    \
