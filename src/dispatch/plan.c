@@ -119,7 +119,8 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */
-        c->seconds = c->terms.turns * unit * (c->terms.turns < 2 ? 1.3 : 1.0);
+        c->terms.tile = unit * (c->terms.turns < 2 ? 1.3 : 1.0);
+        c->seconds = c->terms.turns * c->terms.tile;
     }
     if (together)
         c->terms.sums = (splits == 2 ? pair_latency : together_latency) +
