@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gemm_args.h"
 #include "util.h"
@@ -14,12 +15,15 @@ enum {
     FINALISTS = 4,
     WINNERS = 3,
     ROUNDS = 11,  /* of the final */
+    FEWEST = 3,   /* where products are long, and less noisy */
     MOST = 160,   /* candidates at once */
     SAMPLES = 320 /* about as many does a whole search take */
 };
 
+/* Shares of the time: for rows and splits, and then for their variants. */
+static const double rows_share = 0.5, variants_share = 0.25;
 /* A sample is long enough to be told from another, and short enough to be repeated. */
-static const double least_block_us = 100, most_block_us = 20000;
+static const double least_block_us = 300, most_block_us = 20000;
 
 static const int groups[] = {1, 4, 16, 32};
 static const uint32_t hints[] = {
@@ -39,6 +43,14 @@ struct field {
     struct candidate of[MOST];
     int n;
 };
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static int by_seconds(const void *x, const void *y)
 {
@@ -169,8 +181,10 @@ static void drop_refused(struct field *f)
     f->n = kept;
 }
 
-/* Samples all, keeps the better half and samples that more often, until so many are left. */
-static enum gb_status halve(struct trial *x, struct field *f, int left, double block_us)
+/* Samples all, keeps the better half and samples that more often, until so many are left or it
+ * is so late. */
+static enum gb_status halve(struct trial *x, struct field *f, int left, double block_us,
+                            double until)
 {
     for (int repeats = 1;; repeats++) {
         for (int r = 0; r < repeats; r++)
@@ -184,15 +198,20 @@ static enum gb_status halve(struct trial *x, struct field *f, int left, double b
         qsort(f->of, (size_t)f->n, sizeof f->of[0], by_time);
         if (f->n <= left)
             return GB_SUCCESS;
+        if (now() > until) {
+            f->n = left;
+            return GB_SUCCESS;
+        }
         f->n = (int)gb_max(left, (f->n + 1) / 2);
     }
 }
 
-/* All in turn, in an order that changes; medians. */
+/* All in turn, in an order that changes; medians of as many rounds as there is time for. */
 static enum gb_status interleave(struct trial *x, struct candidate *k, int n,
-                                 double block_us, double *median)
+                                 double block_us, double until, double *median)
 {
     double us[FINALISTS + 1][ROUNDS];
+    int rounds = 0;
 
     for (int i = 0; i < n; i++) {
         enum gb_status s = trial_calibrate(x, &k[i].c, block_us, &k[i].launches);
@@ -200,17 +219,17 @@ static enum gb_status interleave(struct trial *x, struct candidate *k, int n,
         if (s != GB_SUCCESS)
             return s;
     }
-    for (int r = 0; r < ROUNDS; r++)
+    for (; rounds < ROUNDS && (rounds < FEWEST || now() < until); rounds++)
         for (int i = 0; i < n; i++) {
-            int at = r % 2 ? n - 1 - (i + r / 2) % n : (i + r / 2) % n;
-            enum gb_status s = trial_time(x, &k[at].c, k[at].launches, &us[at][r]);
+            int turn = (i + rounds / 2) % n, at = rounds % 2 ? n - 1 - turn : turn;
+            enum gb_status s = trial_time(x, &k[at].c, k[at].launches, &us[at][rounds]);
 
             if (s != GB_SUCCESS)
                 return s;
         }
     for (int i = 0; i < n; i++) {
-        qsort(us[i], ROUNDS, sizeof(double), by_value);
-        median[i] = us[i][ROUNDS / 2];
+        qsort(us[i], (size_t)rounds, sizeof(double), by_value);
+        median[i] = us[i][rounds / 2];
     }
     return GB_SUCCESS;
 }
@@ -230,17 +249,27 @@ enum gb_status search_compare(struct trial *x, const struct gb_choice *c,
 {
     struct candidate pair[] = {{.c = *c}, {.c = *d}};
     double median[2] = {0, 0};
-    enum gb_status s =
-        interleave(x, pair, 2, block_for(seconds, 2 * ROUNDS + 8), median);
+    enum gb_status s = interleave(x, pair, 2, block_for(seconds, 2 * ROUNDS + 8),
+                                  now() + seconds, median);
 
     *us_c = median[0];
     *us_d = median[1];
     return s;
 }
 
+/* Clocks rise. */
+static enum gb_status warm_up(struct trial *x, const struct gb_choice *c)
+{
+    int launches;
+    double us;
+    enum gb_status s = trial_calibrate(x, c, most_block_us, &launches);
+
+    return s == GB_SUCCESS ? trial_time(x, c, launches, &us) : s;
+}
+
 /* The finalists against the model's choice, and the best of them once more. */
 static enum gb_status decide(struct trial *x, struct field *f, double block_us,
-                             struct search_result *r)
+                             double until, struct search_result *r)
 {
     struct candidate finals[WINNERS + 1] = {{.c = r->model}};
     double median[WINNERS + 1] = {0};
@@ -250,7 +279,7 @@ static enum gb_status decide(struct trial *x, struct field *f, double block_us,
     for (int i = 0; i < f->n && n <= WINNERS; i++)
         if (!alike(&f->of[i].c, &r->model))
             finals[n++] = f->of[i];
-    s = interleave(x, finals, n, block_us, median);
+    s = interleave(x, finals, n, block_us, until, median);
     if (s != GB_SUCCESS)
         return s;
     r->model_us = r->best_us = median[0];
@@ -261,7 +290,7 @@ static enum gb_status decide(struct trial *x, struct field *f, double block_us,
         return GB_SUCCESS;
     /* the best of several is lucky as well as good */
     finals[1] = finals[best];
-    s = interleave(x, finals, 2, block_us, median);
+    s = interleave(x, finals, 2, block_us, until, median);
     if (s != GB_SUCCESS)
         return s;
     r->model_us = r->best_us = median[0];
@@ -276,7 +305,7 @@ static enum gb_status decide(struct trial *x, struct field *f, double block_us,
 enum gb_status search_shape(struct trial *x, double seconds, struct search_result *r)
 {
     struct field *f = calloc(1, sizeof *f);
-    double block_us = block_for(seconds, SAMPLES);
+    double block_us = block_for(seconds, SAMPLES), start = now();
     enum gb_status s;
     int rows;
 
@@ -291,7 +320,9 @@ enum gb_status search_shape(struct trial *x, double seconds, struct search_resul
     r->best = r->model;
     add_rows(f, x);
     r->tried = f->n;
-    s = halve(x, f, FINALISTS, block_us);
+    s = warm_up(x, &r->model);
+    if (s == GB_SUCCESS)
+        s = halve(x, f, FINALISTS, block_us, start + rows_share * seconds);
     rows = f->n;
     for (int i = 0; i < rows && s == GB_SUCCESS; i++) {
         struct gb_choice base = f->of[i].c;
@@ -300,9 +331,10 @@ enum gb_status search_shape(struct trial *x, double seconds, struct search_resul
     }
     r->tried += f->n - rows;
     if (s == GB_SUCCESS)
-        s = halve(x, f, WINNERS, block_us);
+        s = halve(x, f, WINNERS, block_us,
+                  start + (rows_share + variants_share) * seconds);
     if (s == GB_SUCCESS)
-        s = decide(x, f, block_us, r);
+        s = decide(x, f, block_us, start + seconds, r);
     free(f);
     return s;
 }

@@ -476,6 +476,10 @@ enum gb_status trial_calibrate(struct trial *x, const struct gb_choice *c,
     double us, host;
     enum gb_status s = trial_time(x, c, 1, &us); /* loads the kernel */
 
+    if (s == GB_SUCCESS && us > block_us) {
+        *launches = 1;
+        return s;
+    }
     host = host_us();
     if (s == GB_SUCCESS)
         s = trial_time(x, c, PROBES, &us);

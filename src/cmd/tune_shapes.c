@@ -61,16 +61,19 @@ static const struct {
     {4096, 4096, 64},   {128, 128, 16384},  {256, 256, 256},    {8192, 1024, 1024},
 };
 
-/* Half types in the layouts of programs; the others have few kernels. */
+/* Half types in the layouts of programs; the others have few kernels, and slower ones. */
 static const struct {
     const char *routine;
     enum gb_trans transa, transb;
+    int64_t most; /* of a side */
 } layouts[] = {
-    {"hgemm", GB_N, GB_N},  {"bgemm", GB_N, GB_N},  {"bgemm", GB_T, GB_N},
-    {"hgemm", GB_T, GB_N},  {"bgemm", GB_N, GB_T},  {"hgemm", GB_N, GB_T},
-    {"sbgemm", GB_N, GB_N}, {"shgemm", GB_N, GB_N}, {"sbgemm", GB_T, GB_N},
-    {"shgemm", GB_T, GB_N}, {"sgemm", GB_N, GB_N},  {"dgemm", GB_N, GB_N},
-    {"cgemm", GB_N, GB_N},  {"zgemm", GB_N, GB_N},
+    {"hgemm", GB_N, GB_N, 16384},  {"bgemm", GB_N, GB_N, 16384},
+    {"bgemm", GB_T, GB_N, 16384},  {"hgemm", GB_T, GB_N, 16384},
+    {"bgemm", GB_N, GB_T, 16384},  {"hgemm", GB_N, GB_T, 16384},
+    {"sbgemm", GB_N, GB_N, 16384}, {"shgemm", GB_N, GB_N, 16384},
+    {"sbgemm", GB_T, GB_N, 16384}, {"shgemm", GB_T, GB_N, 16384},
+    {"sgemm", GB_N, GB_N, 4096},   {"dgemm", GB_N, GB_N, 4096},
+    {"cgemm", GB_N, GB_N, 2048},   {"zgemm", GB_N, GB_N, 2048},
 };
 
 int tune_add_default(struct tune_shapes *s)
@@ -89,7 +92,8 @@ int tune_add_default(struct tune_shapes *s)
                                          .n = sizes[i].n,
                                          .k = sizes[i].k};
 
-            status = tune_add_call(s, &p, true);
+            if (gb_max(gb_max(p.m, p.n), p.k) <= layouts[j].most)
+                status = tune_add_call(s, &p, true);
         }
     return status;
 }

@@ -170,13 +170,19 @@ static uint64_t kernels_hash(void)
     return h;
 }
 
+/* CUDA counts 13000, HIP 60300000. */
+static int driver_major(const struct gb_device_info *info)
+{
+    return info->driver / (info->vendor == GB_AMD ? 10000000 : 1000);
+}
+
 static int print_signature(char *line, size_t size, const struct gb_device_info *info)
 {
     return snprintf(line, size,
                     "gemmblas-tuned %d kernels %016" PRIx64
                     " arch %s multiprocessors %d driver %d device %s\n",
                     FORMAT, kernels_hash(), info->arch_name, info->multiprocessors,
-                    info->driver / 1000, info->name);
+                    driver_major(info), info->name);
 }
 
 static int print_end(char *line, size_t size, const char *text, size_t len)
