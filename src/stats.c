@@ -334,10 +334,11 @@ static bool is_shape(const struct shape *x, const struct gb_problem *p,
 /* The entry of a shape; claims a free one for a shape not seen before. */
 static struct shape *shape_of(const struct gb_problem *p, const char *routine)
 {
-    const int64_t sizes[] = {p->m, p->n, p->k, p->transa, p->transb};
-    uint64_t start =
-        gb_hash(gb_hash(GB_HASH_START, sizes, sizeof sizes), routine, strlen(routine));
+    const int64_t numbers[] = {p->m, p->n, p->k, p->transa, p->transb};
+    uint64_t start = gb_hash(GB_HASH_START, routine, strlen(routine));
 
+    for (size_t i = 0; i < GB_COUNT(numbers); i++)
+        start = gb_hash_number(start, (uint64_t)numbers[i]);
     for (unsigned i = 0; i < SHAPES; i++) {
         struct shape *x = &shapes[(start + i) % SHAPES];
         int state = atomic_load_explicit(&x->state, memory_order_acquire);

@@ -43,6 +43,14 @@ static inline uint64_t gb_hash(uint64_t h, const void *data, size_t bytes)
     return h;
 }
 
+/* The same of a number, whatever order its bytes have here. */
+static inline uint64_t gb_hash_number(uint64_t h, uint64_t x)
+{
+    for (int i = 0; i < 64; i += 8)
+        h = (h ^ (x >> i & 0xff)) * UINT64_C(0x100000001b3);
+    return h;
+}
+
 /* *out = a * b * c unless that overflows size_t; out is written only on success. */
 static inline bool gb_mul3(size_t a, size_t b, size_t c, size_t *out)
 {

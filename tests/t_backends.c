@@ -266,7 +266,7 @@ static void test_timers(const struct words *w)
 {
     struct gb_guest guest;
     struct gb_device *dev;
-    struct gb_event *start, *stop;
+    struct gb_event *start = NULL, *stop = NULL;
     struct gb_stream *s;
     double us = 0;
 

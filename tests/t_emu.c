@@ -817,7 +817,7 @@ static void test_cost_text(void)
 static void test_clock(void)
 {
     const struct gb_emu_config config = {.cost = "*=25", .seed = 3};
-    struct gb_event *start, *stop;
+    struct gb_event *start = NULL, *stop = NULL;
     struct gb_device *dev;
     struct gb_guest guest;
     struct args args;

@@ -66,7 +66,7 @@ is 20 "$(grep -c ', ratio ' "$tap_dir/check")" 'all are checked'
 missed=$(slow)
 if [ -n "$missed" ]; then
     diag "measured again: shapes $(xargs <<<"$missed")"
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046,SC2086
     sed -n $(printf -- '-e %sp ' $missed) "$tap_dir/shapes.tsv" >"$tap_dir/again.tsv"
     measure "$tap_dir/again.tsv"
     missed=$(slow)

@@ -219,9 +219,11 @@ static uint32_t alignment(const struct gb_problem *p, int64_t ld)
 
 static void fill_pool(struct trial_bench *b, enum gb_type type)
 {
+    size_t n = POOL / part_size(type);
+
     if (b->filled == type)
         return;
-    for (size_t i = 0; i < POOL / part_size(type); i++)
+    for (size_t i = 0; i < n; i++)
         store(type, b->pinned, i, normal(&b->random));
     b->filled = type;
 }
@@ -585,7 +587,7 @@ enum gb_status trial_same(struct trial *x, const struct gb_choice *c,
     const struct gb_problem *p = &x->p;
     size_t bytes =
         gb_type_size(p->type_c) * (size_t)p->m * (size_t)p->n * (size_t)batch_of(p);
-    char *one = malloc(bytes), *two = malloc(bytes);
+    char *one = calloc(1, bytes), *two = calloc(1, bytes);
     enum gb_status s = one && two ? result(x, c, one) : GB_E_NOMEM;
 
     if (s == GB_SUCCESS)

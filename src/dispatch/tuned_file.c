@@ -165,7 +165,8 @@ static uint64_t kernels_hash(void)
                                     k->flags};
 
         h = gb_hash(h, k->name, strlen(k->name) + 1);
-        h = gb_hash(h, numbers, sizeof numbers);
+        for (size_t j = 0; j < GB_COUNT(numbers); j++)
+            h = gb_hash_number(h, numbers[j]);
     }
     return h;
 }
@@ -195,7 +196,7 @@ char *gb_tuned_format(const struct gb_device_info *info,
                       const struct gb_tuned_row *rows, size_t n)
 {
     size_t size = (n + 2) * LINE, used;
-    char *text = malloc(size);
+    char *text = calloc(1, size);
 
     if (!text)
         return NULL;
@@ -286,7 +287,7 @@ static enum gb_tuned_trust read_text(int fd, char **text)
     if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
         (st.st_mode & (S_IWGRP | S_IWOTH)))
         return GB_TUNED_UNSAFE;
-    *text = malloc((size_t)st.st_size + 1);
+    *text = calloc(1, (size_t)st.st_size + 1);
     if (!*text)
         return GB_TUNED_NO_MEMORY;
     while (used < (size_t)st.st_size && got > 0) {

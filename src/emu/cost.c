@@ -23,12 +23,15 @@ static size_t cost_count;
 /* One item of len characters. */
 static bool parse(const char *item, size_t len, struct cost *c)
 {
-    const char *equals = memchr(item, '=', len), *stop = item + len;
-    size_t name = equals ? (size_t)(equals - item) : 0;
-    const char *at = memchr(item, '@', name);
+    const char *equals = memchr(item, '=', len), *stop = item + len, *at;
+    size_t name;
     char *end;
 
     *c = (struct cost){0};
+    if (!equals)
+        return false;
+    name = (size_t)(equals - item);
+    at = memchr(item, '@', name);
     if (at) {
         c->group_m = (int32_t)strtol(at + 1, &end, 10);
         if (end != equals || c->group_m < 1)
