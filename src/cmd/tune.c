@@ -392,48 +392,35 @@ static int parse_budget(const char *text, double *out)
 /* Options, then at most one call; *routine is 0 where there is none. */
 static int parse(struct tune *t, int argc, char **argv, int *routine)
 {
+    const char *budget = NULL;
+    const struct {
+        const char *name;
+        const char **value; /* of an option that has one */
+        bool *flag;
+    } options[] = {
+        {"--type", &t->types, NULL},  {"--shapes", &t->tsv, NULL},
+        {"--from", &t->from, NULL},   {"--output", &t->output, NULL},
+        {"--budget", &budget, NULL},  {"--dry-run", NULL, &t->dry_run},
+        {"--check", NULL, &t->check}, {"--class", NULL, &t->classes},
+    };
     int i = 1;
 
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
-        const struct {
-            const char *name;
-            const char **value;
-        } options[] = {{"--type", &t->types},
-                       {"--shapes", &t->tsv},
-                       {"--from", &t->from},
-                       {"--output", &t->output}};
-        const struct {
-            const char *name;
-            bool *value;
-        } flags[] = {{"--dry-run", &t->dry_run},
-                     {"--check", &t->check},
-                     {"--class", &t->classes}};
-        bool known = false;
-        int status = CMD_OK;
+        size_t o = 0;
 
-        for (size_t f = 0; f < GB_COUNT(flags) && !known; f++)
-            if (strcmp(argv[i], flags[f].name) == 0)
-                known = *flags[f].value = true;
-        if (known)
-            continue;
-        for (size_t o = 0; o < GB_COUNT(options); o++)
-            known = known || strcmp(argv[i], options[o].name) == 0;
-        known = known || strcmp(argv[i], "--budget") == 0;
-        if (!known)
+        while (o < GB_COUNT(options) && strcmp(argv[i], options[o].name) != 0)
+            o++;
+        if (o == GB_COUNT(options))
             return cmd_refuse(
-                "tune takes no option \"%s\"; `gemmblas tune --help` lists "
-                "them",
+                "tune takes no option \"%s\"; `gemmblas tune --help` lists them",
                 argv[i]);
+        if (options[o].flag) {
+            *options[o].flag = true;
+            continue;
+        }
         if (i + 1 == argc)
             return cmd_refuse("%s needs a value; see `gemmblas tune --help`", argv[i]);
-        for (size_t o = 0; o < GB_COUNT(options); o++)
-            if (strcmp(argv[i], options[o].name) == 0)
-                *options[o].value = argv[i + 1];
-        if (strcmp(argv[i], "--budget") == 0)
-            status = parse_budget(argv[i + 1], &t->budget);
-        if (status != CMD_OK)
-            return status;
-        i++;
+        *options[o].value = argv[++i];
     }
     *routine = i < argc ? i : 0;
     if (i < argc && argc - i != ROUTINE_ARGUMENTS)
@@ -442,7 +429,7 @@ static int parse(struct tune *t, int argc, char **argv, int *routine)
             "sgemm N N 1000 1000 1000`, or none of them");
     if ((t->tsv != NULL) + (t->from != NULL) + (*routine > 0) > 1)
         return cmd_refuse("give one of --shapes, --from and ROUTINE ...");
-    return CMD_OK;
+    return budget ? parse_budget(budget, &t->budget) : CMD_OK;
 }
 
 static int add_shapes(struct tune *t, char **call)
