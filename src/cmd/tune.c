@@ -468,7 +468,8 @@ static int tune_on_device(struct tune *t)
                           strcmp(gb_knobs()->tuned, "off") == 0
                               ? "GEMMBLAS_TUNED is off"
                               : "neither XDG_CACHE_HOME nor HOME");
-    gb_tuned_load(info);
+    if (t->check)
+        gb_tuned_load(info); /* a search goes by the model alone */
     printf("device %s: %zu shapes, at most %g s\n", info->name, t->shapes.n, t->budget);
     status = each_shape(t);
     if (t->check || status != CMD_OK)
