@@ -37,7 +37,7 @@ static const char usage[] =
     "How:\n"
     "  --kernel ROW      resident: this row of kernels.def, not the planner's choice\n"
     "  --group N         resident: tile rows of a group of the L2 order\n"
-    "  --splits N        resident: parts of k, where they can be so many\n"
+    "  --splits N        with --kernel: parts of k, where they can be so many\n"
     "  --epilogue NAME   resident: fused to the product: bias, gelu, bias_gelu ...; "
     "peers\n"
     "                    are then cublas and ours, each with a kernel after it\n"
@@ -263,8 +263,8 @@ static void parse(struct bench_options *o, int argc, char **argv)
         bench_die("--kernel %s: it needs --place resident", o->kernel);
     if (o->group && o->place != BENCH_RESIDENT)
         bench_die("--group %d: it needs --place resident", o->group);
-    if (o->splits && o->place != BENCH_RESIDENT)
-        bench_die("--splits %d: it needs --place resident", o->splits);
+    if (o->splits && !o->kernel)
+        bench_die("--splits %d: it needs --kernel ROW", o->splits);
     if (o->epilogue && o->place != BENCH_RESIDENT)
         bench_die("--epilogue %s: it needs --place resident", o->epilogue);
     if (o->hints && o->place != BENCH_RESIDENT)

@@ -15,6 +15,7 @@
 #include "peers.h"
 #include "plan.h"
 #include "shared.h"
+#include "tuned_file.h"
 #include "util.h"
 
 enum {
@@ -25,14 +26,11 @@ enum {
     MODULES = 16,
 };
 
-/* Device time on CUDA. The driver's events fit into event_record(), whose struct
- * gb_event is the driver's own there; those of the ops table carry no time. */
+/* Device time on CUDA: the ops table's timers, which are the driver's own events, so that
+ * the driver can record them among a peer's work too. */
 struct cuda_clock {
-    int (*create)(void **event, unsigned flags);
     int (*record)(void *event, void *stream);
-    int (*wait)(void *event);
-    int (*elapsed)(float *ms, void *start, void *stop);
-    void *start, *stop;
+    struct gb_event *start, *stop;
 };
 
 enum host_use { HOST_A, HOST_B, HOST_C0, HOST_X, HOST_Y, HOST_USES };
@@ -98,13 +96,11 @@ static void clock_open(struct device_bench *b)
     driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver)
         bench_die("libcuda.so.1: %s; take --device emu", dlerror());
-    *(void **)&c->create = dlsym(driver, "cuEventCreate");
     *(void **)&c->record = dlsym(driver, "cuEventRecord");
-    *(void **)&c->wait = dlsym(driver, "cuEventSynchronize");
-    *(void **)&c->elapsed = dlsym(driver, "cuEventElapsedTime");
-    if (!c->create || !c->record || !c->wait || !c->elapsed ||
-        c->create(&c->start, 0) != 0 || c->create(&c->stop, 0) != 0)
+    if (!c->record)
         bench_die("libcuda.so.1: no events; update the driver");
+    must(b->ops->timer_create(b->dev, &c->start), "a timer");
+    must(b->ops->timer_create(b->dev, &c->stop), "a timer");
 }
 
 /* The kernel that a peer's product is followed by lies beside this program. */
@@ -151,6 +147,7 @@ static void open_device(struct device_bench *b, struct gb_guest *guest)
     must(b->ops->enter(b->dev, guest), "entering the device");
     must(b->ops->stream_create(b->dev, &b->stream), "a stream");
     must(b->ops->host_alloc(b->dev, CHUNK, &b->pinned), "pinned memory");
+    gb_tuned_load(&b->dev->info);
     clock_open(b);
     b->peers = bench_peer_list(b->o, text, sizeof(text), spec);
     for (i = 0; i < b->peers; i++) {
@@ -187,6 +184,8 @@ static void close_device(struct device_bench *b, struct gb_guest *guest)
     }
     for (i = 0; i < HOST_USES; i++)
         free(b->host[i]);
+    b->ops->event_destroy(b->dev, b->clock.start);
+    b->ops->event_destroy(b->dev, b->clock.stop);
     b->ops->host_free(b->dev, b->pinned);
     b->ops->stream_destroy(b->dev, b->stream);
     b->ops->leave(b->dev, guest);
@@ -264,16 +263,18 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         if (!row)
             bench_die("--kernel %s: no such row; gemmblas info --kernels lists them",
                       b->o->kernel);
-        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, &d->choice))
-            return "the kernel does not serve such operands on this device";
+        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, b->o->splits,
+                         &d->choice))
+            return b->o->splits ? "the kernel does not serve such operands in so many parts"
+                                : "the kernel does not serve such operands on this device";
     } else if (!gb_plan_kernel(&p, &b->dev->info, align_a, align_b, &d->choice)) {
         return "no kernel for this type on this device";
     }
     row = d->choice.kernel;
     if (b->o->group)
         d->choice.group_m = b->o->group;
-    if (b->o->splits && !gb_plan_split(&d->choice, d->s->k, b->o->splits))
-        return "k has not so many parts, or the kernel adds up none";
+    if (b->o->hints)
+        d->choice.hints = b->hints;
     if (d->s->batch > 1 && !(row->flags & GB_K_BATCH))
         return "the kernel has no batches";
     if (b->pass) {
@@ -366,8 +367,7 @@ static int rotation(const struct device_bench *b, size_t bytes)
     return sets < MOST_SETS ? (int)sets : MOST_SETS;
 }
 
-static struct gb_gemm_args arguments(const struct device_shape *d, int set,
-                                     uint32_t hints)
+static struct gb_gemm_args arguments(const struct device_shape *d, int set)
 {
     const struct bench_shape *s = d->s;
     bool complex = gb_is_complex(s->type);
@@ -401,7 +401,7 @@ static struct gb_gemm_args arguments(const struct device_shape *d, int set,
         g.flags |= GB_G_CONJ_A;
     if (complex && (s->transb == GB_C || s->transb == GB_CONJ))
         g.flags |= GB_G_CONJ_B;
-    g.flags |= hints;
+    g.flags |= d->choice.hints;
     if (s->beta == 0)
         g.flags |= GB_G_BETA_ZERO;
     if (bench_fused(s)) {
@@ -416,7 +416,7 @@ static struct gb_gemm_args arguments(const struct device_shape *d, int set,
 
 static size_t repair_bytes(const struct device_shape *d)
 {
-    const struct gb_gemm_args g = arguments(d, 0, 0);
+    const struct gb_gemm_args g = arguments(d, 0);
 
     return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
                                   layout(d->s->transb), &g);
@@ -511,7 +511,7 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
 {
     const struct gb_kernel *row = d->choice.kernel;
     char la = layout(d->s->transa), lb = layout(d->s->transb);
-    struct gb_gemm_args g = arguments(d, set, b->hints);
+    struct gb_gemm_args g = arguments(d, set);
 
     if (alone) {
         g.flags &= ~(uint32_t)GB_G_FUSED;
@@ -532,7 +532,7 @@ static void launch_pass(struct device_bench *b, const struct device_shape *d, in
                         struct gb_stream *stream)
 {
     enum { THREADS = 256, BLOCKS_EACH = 16 };
-    struct gb_gemm_args g = arguments(d, set, 0);
+    struct gb_gemm_args g = arguments(d, set);
 
     g.c = operand_set(d->dev_d, set);
     must(b->ops->launch(b->dev, stream, d->pass,
@@ -558,7 +558,7 @@ static bool queue(struct device_bench *b, const struct device_shape *d, int side
     return true;
 }
 
-static void start_event(struct device_bench *b, int side, void *event)
+static void record(struct device_bench *b, int side, struct gb_event *event)
 {
     if (side == 0 || b->peer[side - 1].kind == PEER_OURS)
         must(b->ops->event_record(b->dev, event, b->stream), "an event");
@@ -573,11 +573,11 @@ static double block_us(struct device_bench *b, struct device_shape *d, int side,
 {
     double start = bench_now_us();
     bool device_clock = b->clock.start != NULL;
-    float ms;
+    double us;
     int i;
 
     if (device_clock)
-        start_event(b, side, b->clock.start);
+        record(b, side, b->clock.start);
     for (i = 0; i < launches; i++) {
         if (!queue(b, d, side, d->at))
             return -1;
@@ -587,12 +587,12 @@ static double block_us(struct device_bench *b, struct device_shape *d, int side,
         sync_stream(b);
         return (bench_now_us() - start) / launches;
     }
-    start_event(b, side, b->clock.stop);
-    if (b->clock.wait(b->clock.stop) != 0 ||
-        b->clock.elapsed(&ms, b->clock.start, b->clock.stop) != 0)
+    record(b, side, b->clock.stop);
+    if (b->ops->event_sync(b->dev, b->clock.stop) != GB_SUCCESS ||
+        b->ops->timer_elapsed(b->dev, b->clock.start, b->clock.stop, &us) != GB_SUCCESS)
         bench_die("%s failed on the device; look at dmesg",
                   side ? b->peer[side - 1].label : d->choice.kernel->name);
-    return ms * 1e3 / launches;
+    return us / launches;
 }
 
 /* The first product on set 0, kept to be judged; then how many make a sample. */
@@ -629,20 +629,11 @@ static void judge(struct device_bench *b, struct device_shape *d, struct bench_r
 /* "keep", "stream" or "none", for A and for B. */
 static uint32_t hints_of(const char *text)
 {
-    static const char *const word[] = {"keep", "stream", "none"};
-    static const uint32_t flag[2][3] = {{GB_G_KEEP_A, GB_G_STREAM_A, 0},
-                                        {GB_G_KEEP_B, GB_G_STREAM_B, 0}};
-    char pair[32];
+    uint32_t hints = 0;
 
-    for (int a = 0; text && a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            snprintf(pair, sizeof(pair), "%s,%s", word[a], word[b]);
-            if (strcmp(text, pair) == 0)
-                return flag[0][a] | flag[1][b];
-        }
-    if (text)
+    if (text && !gb_tuned_hints_parse(text, &hints))
         bench_die("--hints %s: give two of keep, stream and none", text);
-    return 0;
+    return hints;
 }
 
 /* What a row's note says of how ours ran. */
@@ -650,13 +641,19 @@ static void describe_choice(const struct bench_options *o, const struct device_s
                             char *remark, size_t size)
 {
     static const char *const repaired[] = {"", "A copied", "B copied", "A, B copied"};
+    const struct gb_choice *c = &d->choice;
     char group[24] = "", splits[24] = "";
-    const char *part[] = {o->kernel ? "kernel forced" : "", group, splits,
-                          o->hints ? o->hints : "", repaired[d->choice.repair],
+    const char *part[] = {o->kernel                  ? "kernel forced"
+                          : c->chosen != GB_BY_MODEL ? gb_plan_chosen_name(c->chosen)
+                                                     : "",
+                          group,
+                          splits,
+                          c->hints || o->hints ? gb_tuned_hints_text(c->hints) : "",
+                          repaired[c->repair],
                           o->epilogue ? o->epilogue : ""};
 
-    if (o->group)
-        snprintf(group, sizeof(group), "group %d", o->group);
+    if (c->group_m != GB_PLAN_GROUP_M || o->group)
+        snprintf(group, sizeof(group), "group %d", c->group_m);
     if (o->splits)
         snprintf(splits, sizeof(splits), "splits %d", o->splits);
     *remark = '\0';

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the calls of this process did: a table at exit (GEMMBLAS_STATS) and a line per call
+/* What the calls of this process did: a table at exit (GEMMBLAS_STATS; with the shapes of the
+ * calls, as JSON, where it names a file that ends in .json) and a line per call
  * (GEMMBLAS_TRACE). Costs nothing when neither is asked for. */
 #ifndef GB_STATS_H
 #define GB_STATS_H
@@ -12,6 +13,7 @@
 struct gb_record {
     const char *kernel; /* NULL on the CPU */
     int splits;
+    const char *chosen; /* who chose it: "model", "shipped" or "tuned" */
     int64_t panels;
     uint64_t bytes_up, bytes_down;
     uint64_t nanoseconds; /* of the device's part; 0 when the call was forwarded */

@@ -31,6 +31,26 @@ static inline int64_t gb_round_up(int64_t a, int64_t to)
     return gb_ceil_div(a, to) * to;
 }
 
+/* FNV-1a of 64 bits; begins with GB_HASH_START, and goes on with what it answered. */
+#define GB_HASH_START UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t gb_hash(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *p = (const unsigned char *)data;
+
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* The same of a number, whatever order its bytes have here. */
+static inline uint64_t gb_hash_number(uint64_t h, uint64_t x)
+{
+    for (int i = 0; i < 64; i += 8)
+        h = (h ^ (x >> i & 0xff)) * UINT64_C(0x100000001b3);
+    return h;
+}
+
 /* *out = a * b * c unless that overflows size_t; out is written only on success. */
 static inline bool gb_mul3(size_t a, size_t b, size_t c, size_t *out)
 {

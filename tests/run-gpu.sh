@@ -19,6 +19,7 @@ logs=${GB_TEST_LOGS:-$top_builddir/gpu-logs}
 mkdir -p "$logs" || exit 2
 export top_builddir top_srcdir
 export GEMMBLAS_DEVICE=${GEMMBLAS_DEVICE:-auto}
+export XDG_CACHE_HOME=$top_builddir/tests/no-cache # no rows that were tuned here
 export LD_LIBRARY_PATH=$top_builddir/.libs:$top_builddir/carry/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cd "$top_builddir" || exit 2
 

@@ -48,7 +48,8 @@ static void load_fake(const char *file)
 /* What is spelt otherwise by the two. */
 struct words {
     const struct gb_device_ops *ops;
-    const char *file, *init, *open, *enter, *leave, *allocs, *streams, *waits, *frees;
+    const char *file, *init, *open, *enter, *leave, *allocs, *streams, *waits, *frees,
+        *timers;
     const char *flat, *rows, *one_by_one, *module, *launch, *shaped, *bare;
     const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
         *push;
@@ -68,6 +69,7 @@ static const struct words cuda = {
     .streams = "cuStreamCreate 1\ncuEventCreate 3\ncuEventCreate 3\n",
     .waits = "cuEventRecord 3 1\ncuStreamWaitEvent 1 3 0\ncuEventSynchronize 3\n"
              "cuEventRecord 2 1\ncuEventSynchronize 2\n",
+    .timers = "cuEventCreate 1\ncuEventCreate 1\n",
     .frees = "cuEventDestroy_v2 3\ncuEventDestroy_v2 2\ncuStreamDestroy_v2 1\n"
              "cuMemFree_v2 d0\ncuMemFreeHost h1\n",
     .flat = "cuMemcpyHtoDAsync_v2 d0 h1 50 1\ncuMemcpyHtoDAsync_v2 d0+8 h1+16 70 1\n"
@@ -112,6 +114,7 @@ static const struct words hip = {
                "hipEventCreateWithFlags 3\n",
     .waits = "hipEventRecord 3 1\nhipStreamWaitEvent 1 3 0\nhipEventSynchronize 3\n"
              "hipEventRecord 2 1\nhipEventSynchronize 2\n",
+    .timers = "hipEventCreateWithFlags 1\nhipEventCreateWithFlags 1\n",
     .frees = "hipEventDestroy 3\nhipEventDestroy 2\nhipStreamDestroy 1\n"
              "hipFree d0\nhipHostFree h1\n",
     .flat = "hipMemcpyAsync d0 h1 50 1 1\nhipMemcpyAsync d0+8 h1+16 70 1 1\n"
@@ -264,6 +267,37 @@ static void test_streams(const struct words *w, struct rig *r)
     is_int(GB_SUCCESS, w->ops->event_query(r->dev, r->e, &done), "%s: ready",
            w->ops->name);
     ok(done, "%s: is done", w->ops->name);
+    fake_calls();
+}
+
+/* Events that carry time are made without the flag that forbids it. */
+static void test_timers(const struct words *w)
+{
+    struct gb_guest guest;
+    struct gb_device *dev;
+    struct gb_event *start = NULL, *stop = NULL;
+    struct gb_stream *s;
+    double us = 0;
+
+    w->ops->open(0, &dev);
+    w->ops->enter(dev, &guest);
+    w->ops->stream_create(dev, &s);
+    fake_calls();
+    ok(w->ops->timer_create(dev, &start) == GB_SUCCESS &&
+           w->ops->timer_create(dev, &stop) == GB_SUCCESS,
+       "%s: two timers", w->ops->name);
+    IS_CALLS(w->timers, "%s: with time, and waits that sleep", w->ops->name);
+    ok(w->ops->event_record(dev, start, s) == GB_SUCCESS &&
+           w->ops->event_record(dev, stop, s) == GB_SUCCESS &&
+           w->ops->event_sync(dev, stop) == GB_SUCCESS &&
+           w->ops->timer_elapsed(dev, start, stop, &us) == GB_SUCCESS,
+       "%s: used as events", w->ops->name);
+    is_int(2500, (long long)us, "%s: milliseconds become microseconds", w->ops->name);
+    w->ops->event_destroy(dev, start);
+    w->ops->event_destroy(dev, stop);
+    w->ops->stream_destroy(dev, s);
+    w->ops->leave(dev, &guest);
+    w->ops->close(dev);
     fake_calls();
 }
 
@@ -548,6 +582,7 @@ static void test_back_end(const struct words *w)
     test_kernels(w, &r);
     test_queued(w, &r);
     test_release(w, &r);
+    test_timers(w);
     test_loss(w);
 }
 

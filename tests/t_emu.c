@@ -13,10 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cost.h"
 #include "device.h"
 #include "emu.h"
 #include "fault.h"
 #include "fiber.h"
+#include "gemm_args.h"
 #include "log.h"
 #include "tap.h"
 #include "util.h"
@@ -816,6 +818,74 @@ static void test_threads(void)
     ops->close(dev);
 }
 
+/* ---- the clock ---- */
+
+static uint64_t cost_of(const char *text, const char *symbol, int32_t group_m)
+{
+    struct gb_gemm_args g = {.group_m = group_m};
+
+    gb_cost_set(text);
+    return gb_cost_ns(symbol, &g, sizeof g);
+}
+
+static void test_cost_text(void)
+{
+    static const char *const bad[] = {"x",    "=5",    "x=",    "x=a",  "x=5us",
+                                      "x@=5", "x@0=5", "x@y=5", "x=5,y"};
+    const char *const product = "gb_gemm_a_1x2_nt";
+
+    for (size_t i = 0; i < GB_COUNT(bad); i++)
+        ok(!gb_cost_set(bad[i]), "not understood: '%s'", bad[i]);
+    ok(gb_cost_set("") && gb_cost_set(NULL) && gb_cost_set("a=5,b@16=0, *=7"),
+       "understood");
+    is_int(10000, (long long)cost_of("", product, 8), "10 us unless told otherwise");
+    is_int(5000, (long long)cost_of("gemm_a_1x2=5", product, 8), "a kernel");
+    is_int(10000, (long long)cost_of("gemm_a_1x=5", product, 8),
+           "not by half its name");
+    is_int(10000, (long long)cost_of("gemm_a=5", product, 8), "nor by its family's");
+    is_int(7000, (long long)cost_of("b=5,*=7", product, 8), "all of them");
+    is_int(4000, (long long)cost_of("gemm_a_1x2@16=3,gemm_a_1x2=4", product, 8),
+           "another tile order");
+    is_int(3000, (long long)cost_of("gemm_a_1x2@16=3,gemm_a_1x2=4", product, 16),
+           "that one");
+    is_int(6000, (long long)cost_of("reduce_f32_f32=6", "gb_reduce_f32_f32", 8),
+           "a kernel without layouts");
+    gb_cost_set("");
+}
+
+static void test_clock(void)
+{
+    const struct gb_emu_config config = {.cost = "*=25", .seed = 3};
+    struct gb_event *start = NULL, *stop = NULL;
+    struct gb_device *dev;
+    struct gb_guest guest;
+    struct args args;
+    struct lane l;
+    double us = -1;
+
+    ops = gb_emu_ops(&config);
+    if (ops->open(0, &dev) != GB_SUCCESS)
+        bail("the emulated device does not open");
+    ops->enter(dev, &guest);
+    lane_open(dev, &l);
+    ok(ops->timer_create(dev, &start) == GB_SUCCESS &&
+           ops->timer_create(dev, &stop) == GB_SUCCESS,
+       "two timers");
+    args = (struct args){.src = l.src, .dst = l.dst, .n = N};
+    ops->event_record(dev, start, l.work);
+    for (int i = 0; i < 3; i++)
+        ops->launch(dev, l.work, l.twice, 1, 1, 0, &args, sizeof args);
+    ops->event_record(dev, stop, l.work);
+    ops->event_sync(dev, stop);
+    is_int(GB_SUCCESS, ops->timer_elapsed(dev, start, stop, &us), "elapsed");
+    is_int(75, (long long)us, "three launches of 25 us");
+    ops->event_destroy(dev, start);
+    ops->event_destroy(dev, stop);
+    lane_close(dev, &l);
+    ops->leave(dev, &guest);
+    ops->close(dev);
+}
+
 /* Only a device with TMA has tensor maps. */
 static int empty_slots(const struct gb_device_ops *table, bool tma)
 {
@@ -844,6 +914,8 @@ int main(void)
     test_guest();
     test_misuse();
     test_fault_text();
+    test_cost_text();
+    test_clock();
     test_fault_sweep();
     test_fault_answers();
     test_crowded();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Planning and routing are pure, so they are swept: every panel of C covered once, every
- * budget kept, the overlap test against brute force, and the cost model's order. */
+ * budget kept, the overlap test against brute force, and the cost model's order (without tuned
+ * rows, which t_tuned.c has). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,17 +154,16 @@ static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
-    bool found =
-        gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
+    bool found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
        "the splits cover k and none is empty");
     p = problem(GB_F64, 8192, 8192, 8192);
-    found = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
+    found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c),
+    ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c),
        "a type without kernels has no plan");
 }
 
@@ -180,16 +180,16 @@ static void test_tma_choice(void)
         struct gb_plan plan;
 
         p.type_c = pairs[i][1];
-        if (!gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
+        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
             !(c.kernel->flags & GB_K_TMA)) {
             skip("%s: built without Hopper's rows", name);
             continue;
         }
-        ok(gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, &c) &&
+        ok(gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, &c) &&
                (c.kernel->flags & GB_K_TMA) && c.repair == GB_REPAIR_B,
            "%s: a large operand of less alignment is copied", name);
         p.m = p.k = 8;
-        ok(gb_plan_kernel(&p, &gb_model_typical, 2, 2, &c) && c.repair == 0 &&
+        ok(gb_plan_model(&p, &gb_model_typical, 2, 2, &c) && c.repair == 0 &&
                c.kernel->align <= 2,
            "%s: for a little product another row is quicker", name);
         p = problem(pairs[i][0], 20000, 20000, 20000);
@@ -204,13 +204,13 @@ static void test_tma_choice(void)
 
             p.m = p.n = p.k = 64;
             *of[side] = GB_TMA_MOST;
-            tma = gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
-                                 &c) &&
+            tma = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                                &c) &&
                   (c.kernel->flags & GB_K_TMA);
             ++*of[side];
             ok(tma &&
-                   gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
-                                  &c) &&
+                   gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                                 &c) &&
                    !(c.kernel->flags & GB_K_TMA),
                "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
         }
@@ -226,25 +226,25 @@ static void test_mma_choice(void)
     struct gb_problem p = problem(GB_F16, 4096, 4096, 4096);
     struct gb_choice c = {0};
     bool hopper =
-        gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
         (c.kernel->flags & GB_K_TMA);
     long wrong = 0;
 
     older.arch = 86;
     older.smem_per_block = 101376;
-    ok(gb_plan_kernel(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+    ok(gb_plan_model(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
            (c.kernel->flags & GB_K_TENSOR) && c.kernel->align == 16 &&
            c.kernel->smem <= older.smem_per_block,
        "f16 on sm_86: %s", c.kernel->name);
     for (size_t i = 0; i < 7 * 7 * 7; i++) {
         p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
         wrong +=
-            !gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
+            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
             (hopper && (c.kernel->flags & GB_K_TENSOR) &&
              !(c.kernel->flags & GB_K_TMA));
         if (p.k < 100)
             continue;
-        wrong += !gb_plan_kernel(&p, &gb_model_typical, 2, 2, &c) ||
+        wrong += !gb_plan_model(&p, &gb_model_typical, 2, 2, &c) ||
                  !(c.kernel->flags & GB_K_TENSOR) ||
                  (c.kernel->align != 2 && c.repair == 0);
     }
@@ -400,6 +400,78 @@ static void test_route(void)
     ok(gb_route_floor(&rates) > 1000, "the frameless test has a floor");
 }
 
+/* Four tiles of the classics, each with groups of 8 tile rows, in every family of gemm_mma. */
+static void test_classics(void)
+{
+    static const char *const families[] = {"gemm_mma_f16", "gemm_mma_f16_f32",
+                                           "gemm_mma_bf16", "gemm_mma_bf16_f32"};
+    static const struct {
+        int m, n, k, stages, warps;
+    } classics[] = {{128, 256, 64, 3, 8},
+                    {128, 128, 32, 4, 4},
+                    {64, 128, 32, 4, 4},
+                    {64, 64, 32, 5, 2}};
+    struct gb_device_info a100 = gb_model_typical;
+
+    a100.arch = 80;
+    a100.multiprocessors = 108;
+    a100.smem_per_block = 166912;
+    for (size_t f = 0; f < GB_COUNT(families); f++) {
+        int seen = 0, rows = 0;
+
+        for (int i = 0; i < gb_kernel_count; i++) {
+            const struct gb_kernel *k = &gb_kernels[i];
+            struct gb_problem p = problem(k->type, 4096, 4096, 4096);
+            struct gb_choice c;
+
+            if (strcmp(k->family, families[f]) != 0)
+                continue;
+            rows++;
+            p.type_c = k->type_c;
+            for (size_t j = 0; j < GB_COUNT(classics); j++)
+                seen +=
+                    k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
+                    k->tile_k == classics[j].k && k->stages == classics[j].stages &&
+                    k->threads == 32 * classics[j].warps &&
+                    gb_plan_row(&p, &a100, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
+                    c.group_m == 8;
+        }
+        is_int((long long)GB_COUNT(classics), seen, "%s: the four classics, GROUP_M 8",
+               families[f]);
+        ok(rows >= 12, "%s: %d configurations", families[f], rows);
+    }
+}
+
+/* A row with so many splits as it is told. */
+static void test_row_splits(void)
+{
+    struct gb_problem p = problem(GB_F64, 64, 64, 4096);
+    const struct gb_kernel *k = gb_kernel_find("gemm_simt_f64_64x64x8");
+    struct gb_choice c = {0}, model;
+    bool right = true;
+
+    for (int splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
+        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                               splits, &c);
+
+        right = right && (!can || (c.splits == splits && c.split_len % k->tile_k == 0 &&
+                                   c.split_len * splits >= p.k &&
+                                   c.split_len * (splits - 1) < p.k));
+    }
+    ok(right, "splits as told cover k, none empty");
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                    GB_PLAN_SPLITS + 1, &c),
+       "but not beyond the most");
+    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &model) &&
+           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                       model.splits, &c) &&
+           c.seconds == model.seconds && c.split_len == model.split_len,
+       "the model's own number gives the model's prediction");
+    p.k = 24;
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 4, &c),
+       "three tiles of k are not cut in four");
+}
+
 int main(void)
 {
     plan_lazy();
@@ -409,6 +481,8 @@ int main(void)
     test_kernel_choice();
     test_tma_choice();
     test_mma_choice();
+    test_classics();
+    test_row_splits();
     test_overlap();
     test_tighten();
     test_route();

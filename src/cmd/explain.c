@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `gemmblas explain`: route and kernel of one call, each term of the model. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
 #include "cmd.h"
 #include "device.h"
 #include "kernels.h"
@@ -13,44 +11,26 @@
 #include "model.h"
 #include "plan.h"
 #include "route.h"
+#include "tuned_file.h"
 #include "util.h"
+
+enum { RUNNERS_UP = 8 };
 
 static void help(void)
 {
-    puts("usage: gemmblas explain ROUTINE TRANSA TRANSB M N K [BETA]\n\n"
-         "Example: gemmblas explain dgemm N N 4096 4096 4096\n"
-         "Prints where such a call would run, what the model expects of both sides, "
-         "and the\n"
-         "kernels that could serve it, the chosen one first. The shape alone counts: C "
-         "is taken\n"
-         "to overlap nothing, and BETA is 0 unless given. Routines:");
+    puts(
+        "usage: gemmblas explain [--all] ROUTINE TRANSA TRANSB M N K [BETA]\n\n"
+        "Example: gemmblas explain dgemm N N 4096 4096 4096\n"
+        "Prints where such a call would run; the kernel that would serve it, who chose "
+        "it and\n"
+        "what the model expects of it; the 8 next best kernels by the model (--all: "
+        "every one);\n"
+        "and what the model expects of both sides. The shape alone counts: C is taken "
+        "to overlap\n"
+        "nothing, and BETA is 0 unless given. Routines:");
     for (size_t i = 0; i < GB_ROUTINES; i++)
         printf(" %s", gb_routines[i].name);
     putchar('\n');
-}
-
-static bool parse_trans(const char *text, enum gb_trans *out)
-{
-    static const char letters[] = "NTCR";
-    const char *at = strchr(letters, text[0] >= 'a' ? text[0] - 'a' + 'A' : text[0]);
-
-    if (!text[0] || text[1] || !at)
-        return false;
-    *out = (enum gb_trans)(at - letters);
-    return true;
-}
-
-static bool parse_size(const char *text, int64_t *out)
-{
-    char *end;
-    long long value;
-
-    errno = 0;
-    value = strtoll(text, &end, 10);
-    if (errno || *end || end == text || value < 0 || value > INT64_C(1) << 40)
-        return false;
-    *out = value;
-    return true;
 }
 
 static const char *environment(const char *name)
@@ -65,19 +45,37 @@ static int by_seconds(const void *x, const void *y)
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-static void print_kernels(const struct gb_problem *p, const struct gb_device_info *info)
+static void print_chosen(const struct gb_choice *c)
+{
+    const struct gb_terms *t = &c->terms;
+
+    printf("kernel %s %.1f us predicted, chosen by %s: split %d, group %d, hints %s\n",
+           c->kernel->name, 1e6 * c->seconds, gb_plan_chosen_name(c->chosen), c->splits,
+           c->group_m, gb_tuned_hints_text(c->hints));
+    printf(
+        "terms  %lld tiles, %.2f waves: start %.1f us, %.0f turns of %.1f us, memory "
+        "%.1f us, sums of splits %.1f us, copies %.1f us\n",
+        (long long)c->tiles, c->waves, 1e6 * t->start, t->turns, 1e6 * t->tile,
+        1e6 * t->memory, 1e6 * t->sums, 1e6 * t->copies);
+}
+
+/* The other rows, the quickest by the model first. */
+static void print_others(const struct gb_problem *p, const struct gb_device_info *info,
+                         const struct gb_choice *chosen, int most)
 {
     struct gb_choice *all = calloc((size_t)gb_kernel_count, sizeof *all);
     int n = 0;
 
     for (int i = 0; all && i < gb_kernel_count; i++)
-        n += gb_plan_score(p, info, &gb_kernels[i], &all[n]);
+        n += &gb_kernels[i] != chosen->kernel &&
+             gb_plan_row(p, info, &gb_kernels[i], GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+                         &all[n]);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, by_seconds);
-    for (int i = 0; i < n; i++)
-        printf("%s %-34s %10.1f us, %lld tiles, split %d, %.2f waves\n",
-               i == 0 ? "kernel" : "  then", all[i].kernel->name, 1e6 * all[i].seconds,
-               (long long)all[i].tiles, all[i].splits, all[i].waves);
+    for (int i = 0; i < n && i < most; i++)
+        printf("  then %-34s %10.1f us, %lld tiles, split %d, %.2f waves\n",
+               all[i].kernel->name, 1e6 * all[i].seconds, (long long)all[i].tiles,
+               all[i].splits, all[i].waves);
     free(all);
 }
 
@@ -94,44 +92,47 @@ static struct gb_device_info device_info(bool *present)
         info = dev->info;
         *present = true;
         ref.ops->close(dev);
+        gb_tuned_load(&info);
     }
     return info;
+}
+
+static void print_costs(const struct gb_cost *c, const struct gb_rates *rates)
+{
+    printf("cpu    %10.1f us with %d threads\n", 1e6 * c->cpu, rates->cpu_threads);
+    printf("gpu    %10.1f us = latency %.1f + link %.1f (%.1f MB up, %.1f MB down at "
+           "%.0f GB/s) + kernel %.1f\n",
+           1e6 * c->gpu, 1e6 * c->latency, 1e6 * c->link, 1e-6 * c->bytes_up,
+           1e-6 * c->bytes_down, 1e-9 * rates->link, 1e6 * c->kernel);
+    printf("open   %10.1f us once per process, before the first call on the device\n",
+           1e6 * rates->open);
 }
 
 int cmd_explain(int argc, char **argv)
 {
     const struct gb_routine *r = NULL;
-    struct gb_problem p = {.op = GB_GEMM, .alpha = {.re = 1}};
+    struct gb_problem p;
     struct gb_rates rates = gb_model_rates(environment);
     struct gb_device_info info;
     struct gb_route_out out;
     struct gb_route_in in;
     enum gb_why why;
-    bool present;
+    bool present, all;
+    int status;
 
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         help();
         return CMD_OK;
     }
+    all = argc > 1 && strcmp(argv[1], "--all") == 0;
+    argc -= all;
+    argv += all;
     if (argc != 7 && argc != 8)
         return cmd_refuse("explain needs ROUTINE TRANSA TRANSB M N K [BETA], as in "
                           "`gemmblas explain dgemm N N 4096 4096 4096`");
-    for (size_t i = 0; i < GB_ROUTINES; i++) {
-        if (strcmp(argv[1], gb_routines[i].name) == 0)
-            r = &gb_routines[i];
-    }
-    if (!r)
-        return cmd_refuse(
-            "unknown routine \"%s\"; `gemmblas explain --help` lists them", argv[1]);
-    for (int i = 2; i <= 3; i++) {
-        if (!parse_trans(argv[i], i == 2 ? &p.transa : &p.transb))
-            return cmd_refuse("\"%s\" is no transpose: use N, T, C or R", argv[i]);
-    }
-    for (int i = 4; i <= 6; i++) {
-        if (!parse_size(argv[i], i == 4 ? &p.m : i == 5 ? &p.n : &p.k))
-            return cmd_refuse("\"%s\" is no size: use a whole number from 0 to 2^40",
-                              argv[i]);
-    }
+    status = cmd_call("explain", argv + 1, &r, &p);
+    if (status != CMD_OK)
+        return status;
     if (argc == 8) {
         char *end;
 
@@ -139,8 +140,6 @@ int cmd_explain(int argc, char **argv)
         if (*end || end == argv[7])
             return cmd_refuse("\"%s\" is no number for BETA", argv[7]);
     }
-    p.type = r->type;
-    p.type_c = r->type_c;
     p.lda = gb_max(1, gb_transposed(p.transa) ? p.k : p.m);
     p.ldb = gb_max(1, gb_transposed(p.transb) ? p.n : p.k);
     p.ldc = gb_max(1, p.m);
@@ -165,18 +164,9 @@ int cmd_explain(int argc, char **argv)
         why = GB_WHY_NODEVICE;
     printf("route  %s: %s\n", why == GB_OK ? "gpu" : "cpu", gb_why_text(why));
     if (out.choice.kernel) {
-        const struct gb_cost *c = &out.cost;
-
-        printf("cpu    %10.1f us with %d threads\n", 1e6 * c->cpu, rates.cpu_threads);
-        printf(
-            "gpu    %10.1f us = latency %.1f + link %.1f (%.1f MB up, %.1f MB down at "
-            "%.0f GB/s) + kernel %.1f\n",
-            1e6 * c->gpu, 1e6 * c->latency, 1e6 * c->link, 1e-6 * c->bytes_up,
-            1e-6 * c->bytes_down, 1e-9 * rates.link, 1e6 * c->kernel);
-        printf(
-            "open   %10.1f us once per process, before the first call on the device\n",
-            1e6 * rates.open);
-        print_kernels(&p, &info);
+        print_chosen(&out.choice);
+        print_others(&p, &info, &out.choice, all ? gb_kernel_count : RUNNERS_UP);
+        print_costs(&out.cost, &rates);
     }
     return CMD_OK;
 }

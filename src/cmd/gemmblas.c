@@ -23,6 +23,8 @@ static const struct verb {
      "devices, link, kernels, the BLAS behind us, knobs and their sources"},
     {"explain", cmd_explain,
      "route and kernel of one call, with every term of the model"},
+    {"tune", cmd_tune,
+     "measure which kernels are the quickest here, for later processes"},
 };
 
 int cmd_refuse(const char *format, ...)

@@ -22,6 +22,7 @@
 #include "plan.h"
 #include "route.h"
 #include "stats.h"
+#include "tuned_file.h"
 
 enum { DEVICES = 16 };
 
@@ -120,6 +121,7 @@ static void open_device(void)
         enum gb_status s = gb_engine_open(refs[i], &e);
 
         if (s == GB_SUCCESS) {
+            gb_tuned_load(&gb_engine_device(e)->info);
             engine = e;
             gb_info("using %s device %d: %s", refs[i].ops->name, refs[i].ordinal,
                     gb_engine_device(e)->info.name);
@@ -297,6 +299,7 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
     retire();
     record->kernel = plan.kernel->name;
     record->splits = plan.splits;
+    record->chosen = gb_plan_chosen_name(plan.chosen);
     record->panels = gb_plan_panels(&plan);
     record->bytes_up = done.bytes_up;
     record->bytes_down = done.bytes_down;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel by waves of tiles, the panels by memory. */
+/* The kernel by tuned rows, else by waves of tiles; the panels by memory. */
 #include "plan.h"
 
 #include "launch.h"
 #include "model.h"
+#include "tuned.h"
 #include "util.h"
 
 enum {
-    GROUP_M = 8, /* tile rows that share a column of B tiles in L2 */
-    MOST_SPLITS = 32,
     MOST_WAVES = 4,    /* of splits: finer ones fill the last wave no better */
     LEAST_SPLIT = 256, /* k per split: below, the reduction costs more than it gives */
     PANEL_GRAIN = 128, /* panels are whole tiles of every row, whatever its size */
@@ -53,7 +52,7 @@ static double larger(double x, double y)
  * for `unit` seconds. */
 static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel *k,
                              int64_t cores, int blocks, int64_t units, int64_t len,
-                             double unit)
+                             double unit, struct gb_terms *terms)
 {
     bool tma = k->flags & GB_K_TMA;
     double size = (double)gb_type_size(p->type),
@@ -65,30 +64,90 @@ static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel 
                    (l2_rate / (double)cores);
     double after =
         (tma ? tma_tile : mma_tile) + k->tile_m * k->tile_n * size_c / tma_store;
-    double turns = (double)gb_ceil_div(units, cores * blocks), seconds, memory, most;
     double bytes = (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
+    double seconds, most;
 
     unit = larger(unit, reads);
+    terms->start = tma ? tma_start : mma_start;
+    terms->turns = (double)gb_ceil_div(units, cores * blocks);
     /* blocks of one multiprocessor multiply by turns, and one stores meanwhile */
-    seconds = turns * larger(blocks * unit, unit + after);
+    terms->tile = larger(blocks * unit, unit + after);
+    seconds = terms->turns * terms->tile;
     /* no more arrives than is under way, and a multiprocessor gets no more than its share */
     most = (double)(gb_min(k->tile_m, p->m) + gb_min(k->tile_n, p->n)) * k->tile_k *
            size * k->stages * blocks * (double)gb_min(units, cores) / memory_latency;
-    memory = larger(bytes / most, bytes / memory_rate * turns * blocks *
-                                      (double)cores / (double)units);
+    terms->memory = larger(bytes / most, bytes / memory_rate * terms->turns * blocks *
+                                             (double)cores / (double)units);
     /* what takes longer hides the most of the other */
-    return (tma ? tma_start : mma_start) + 0.9 * larger(seconds, memory) +
-           0.1 * (seconds + memory);
+    return terms->start + 0.9 * larger(seconds, terms->memory) +
+           0.1 * (seconds + terms->memory);
 }
 
-bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
-                   const struct gb_kernel *k, struct gb_choice *choice)
+static int64_t split_length(const struct gb_problem *p, const struct gb_kernel *k,
+                            int splits)
 {
-    double cores = info->multiprocessors > 0 ? info->multiprocessors : 1;
-    double rate = gb_model_peak(info, k) * 1e-3 * k->efficiency / cores;
-    double madd = gb_is_complex(k->type) ? 8 : 2;
-    struct gb_choice best = {.kernel = k, .group_m = GROUP_M};
-    size_t acc = gb_type_size(k->type_acc);
+    return gb_round_up(gb_ceil_div(p->k, splits), k->tile_k);
+}
+
+/* Can k be cut into so many parts of `len`? Rounding may leave the last ones empty. */
+static bool divides(const struct gb_problem *p, const struct gb_kernel *k, int splits,
+                    int64_t len)
+{
+    return splits == 1 ||
+           ((k->flags & GB_K_SPLITK) && gb_ceil_div(p->k, len) == splits);
+}
+
+/* The prediction for so many parts of `len`. */
+static void predict(const struct gb_problem *p, const struct gb_device_info *info,
+                    struct gb_choice *c, int splits, int64_t len)
+{
+    const struct gb_kernel *k = c->kernel;
+    int64_t cores = info->multiprocessors > 0 ? info->multiprocessors : 1;
+    double rate = gb_model_peak(info, k) * 1e-3 * k->efficiency / (double)cores;
+    double unit = (gb_is_complex(k->type) ? 8 : 2) * (double)k->tile_m * k->tile_n *
+                  (double)len / rate;
+    bool together = gb_launch_together(k, splits);
+    int64_t usable = cores, units = c->tiles * splits;
+
+    c->splits = splits;
+    c->split_len = splits == 1 ? gb_max(p->k, 1) : len;
+    c->waves = (double)units / (double)cores;
+    c->terms = (struct gb_terms){.tile = unit};
+    if (together && splits > 2) /* clusters lie inside groups of multiprocessors */
+        usable = gb_max(usable * 10 / 11, 1);
+    if (k->flags & GB_K_TENSOR) {
+        c->seconds = tensor_seconds(p, k, usable, gb_kernel_blocks(k, info), units, len,
+                                    unit, &c->terms);
+    } else {
+        c->terms.turns = (double)gb_ceil_div(units, cores);
+        /* one block hides little */
+        c->terms.tile = unit * (c->terms.turns < 2 ? 1.3 : 1.0);
+        c->seconds = c->terms.turns * c->terms.tile;
+    }
+    if (together)
+        c->terms.sums = (splits == 2 ? pair_latency : together_latency) +
+                        4.0 * k->tile_m * k->tile_n / together_rate;
+    else if (splits > 1)
+        c->terms.sums = reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
+                                             (double)gb_max(p->batch, 1) *
+                                             (double)gb_type_size(k->type_acc) /
+                                             memory_rate;
+    c->seconds += c->terms.sums;
+}
+
+/* Is it worth a look to cut k so often? */
+static bool promising(const struct gb_choice *c, const struct gb_device_info *info,
+                      int splits, int64_t len)
+{
+    return splits == 1 || (len >= LEAST_SPLIT &&
+                           (double)c->tiles * (splits - 1) <
+                               MOST_WAVES * (double)info->multiprocessors);
+}
+
+static bool score(const struct gb_problem *p, const struct gb_device_info *info,
+                  const struct gb_kernel *k, int splits, struct gb_choice *choice)
+{
+    struct gb_choice best = {.kernel = k, .group_m = GB_PLAN_GROUP_M};
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;
@@ -99,41 +158,26 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
     best.tiles = gb_ceil_div(p->m, k->tile_m) *
                  gb_round_up(gb_ceil_div(p->n, k->tile_n), gb_kernel_cluster(k)) *
                  gb_max(p->batch, 1);
-    for (int splits = 1; splits <= MOST_SPLITS; splits++) {
-        int64_t len = gb_round_up(gb_ceil_div(p->k, splits), k->tile_k);
-        int64_t usable = (int64_t)cores;
-        double unit, seconds, per_core;
-        bool together;
+    if (splits > 0) {
+        int64_t len = split_length(p, k, splits);
 
-        if (splits > 1 && (len < LEAST_SPLIT || !(k->flags & GB_K_SPLITK) ||
-                           (double)best.tiles * (splits - 1) >= MOST_WAVES * cores))
+        if (splits > GB_PLAN_SPLITS || !divides(p, k, splits, len))
+            return false;
+        predict(p, info, &best, splits, len);
+        *choice = best;
+        return true;
+    }
+    for (splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
+        int64_t len = split_length(p, k, splits);
+        struct gb_choice c = best;
+
+        if (!promising(&best, info, splits, len))
             break;
-        if (gb_ceil_div(p->k, len) != splits)
-            continue; /* rounding left the last splits empty */
-        unit = madd * k->tile_m * k->tile_n * (double)len / rate;
-        together = gb_launch_together(k, splits);
-        if (together && splits > 2) /* clusters lie inside groups of multiprocessors */
-            usable = gb_max(usable * 10 / 11, 1);
-        per_core = (double)gb_ceil_div(best.tiles * splits, (int64_t)cores);
-        if (k->flags & GB_K_TENSOR)
-            seconds = tensor_seconds(p, k, usable, gb_kernel_blocks(k, info),
-                                     best.tiles * splits, len, unit);
-        else
-            /* one block hides little */
-            seconds = per_core * unit * (per_core < 2 ? 1.3 : 1.0);
-        if (together)
-            seconds += (splits == 2 ? pair_latency : together_latency) +
-                       4.0 * k->tile_m * k->tile_n / together_rate;
-        else if (splits > 1)
-            seconds += reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
-                                            (double)gb_max(p->batch, 1) * (double)acc /
-                                            memory_rate;
-        if (splits == 1 || seconds < best.seconds) {
-            best.splits = splits;
-            best.split_len = splits == 1 ? gb_max(p->k, 1) : len;
-            best.waves = (double)(best.tiles * splits) / cores;
-            best.seconds = seconds;
-        }
+        if (!divides(p, k, splits, len))
+            continue;
+        predict(p, info, &c, splits, len);
+        if (splits == 1 || c.seconds < best.seconds)
+            best = c;
     }
     *choice = best;
     return true;
@@ -141,11 +185,11 @@ bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info
 
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
-                 struct gb_choice *choice)
+                 int splits, struct gb_choice *choice)
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
 
-    if (!gb_plan_score(p, info, k, choice))
+    if (!score(p, info, k, splits, choice))
         return false;
     choice->repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
                      (k->align > align_b ? GB_REPAIR_B : 0u);
@@ -153,15 +197,20 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
         return true;
     if (!gb_launch_can_repair(k, info))
         return false;
-    choice->seconds += repair_latency;
+    choice->terms.copies = repair_latency;
     if (choice->repair & GB_REPAIR_A)
-        choice->seconds += 2 * size * (double)p->m * (double)p->k / memory_rate;
+        choice->terms.copies += 2 * size * (double)p->m * (double)p->k / memory_rate;
     if (choice->repair & GB_REPAIR_B)
-        choice->seconds += 2 * size * (double)p->k * (double)p->n / memory_rate;
+        choice->terms.copies += 2 * size * (double)p->k * (double)p->n / memory_rate;
+    choice->seconds += choice->terms.copies;
     return true;
 }
 
-/* Of the rows without any of the flags `without`. */
+static bool excluded(const struct gb_choice *c, uint32_t without)
+{
+    return (c->kernel->flags & without) || ((without & GB_PLAN_COPIES) && c->repair);
+}
+
 static bool cheapest(const struct gb_problem *p, const struct gb_device_info *info,
                      uint32_t align_a, uint32_t align_b, uint32_t without,
                      struct gb_choice *choice)
@@ -171,9 +220,8 @@ static bool cheapest(const struct gb_problem *p, const struct gb_device_info *in
     for (int i = 0; i < gb_kernel_count; i++) {
         struct gb_choice c;
 
-        if (!(gb_kernels[i].flags & without) &&
-            gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, &c) &&
-            (!found || c.seconds < choice->seconds)) {
+        if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, 0, &c) &&
+            !excluded(&c, without) && (!found || c.seconds < choice->seconds)) {
             *choice = c;
             found = true;
         }
@@ -181,28 +229,47 @@ static bool cheapest(const struct gb_problem *p, const struct gb_device_info *in
     return found;
 }
 
-bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
-                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
+bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
+                   uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
 {
     return cheapest(p, info, align_a, align_b, 0, choice);
 }
 
-bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
-                    struct gb_choice *choice)
+/* What a tuned row asks for, if this problem on this device can have it. */
+static bool tuned_choice(const struct gb_problem *p, const struct gb_device_info *info,
+                         uint32_t align_a, uint32_t align_b, uint32_t without,
+                         const struct gb_tuned_hit *hit, struct gb_choice *choice)
 {
-    return cheapest(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_K_WHOLE, choice);
+    const struct gb_kernel *k = gb_kernel_find(hit->row->kernel);
+    struct gb_choice c;
+
+    if (!k || !gb_plan_row(p, info, k, align_a, align_b, hit->row->splits, &c) ||
+        excluded(&c, without))
+        return false;
+    c.group_m = hit->row->group_m;
+    c.hints = hit->row->hints;
+    c.chosen = hit->by;
+    *choice = c;
+    return true;
 }
 
-bool gb_plan_split(struct gb_choice *choice, int64_t k, int splits)
+bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,
+                     uint32_t align_a, uint32_t align_b, uint32_t without,
+                     struct gb_choice *choice)
 {
-    int64_t len = gb_round_up(gb_ceil_div(k, splits), choice->kernel->tile_k);
+    struct gb_tuned_hit hits[GB_TUNED_HITS];
+    int n = gb_tuned_find(p, info, align_a, align_b, hits);
 
-    if (splits > 1 &&
-        (gb_ceil_div(k, len) != splits || !(choice->kernel->flags & GB_K_SPLITK)))
-        return false;
-    choice->splits = splits;
-    choice->split_len = splits == 1 ? gb_max(k, 1) : len;
-    return true;
+    for (int i = 0; i < n; i++)
+        if (tuned_choice(p, info, align_a, align_b, without, &hits[i], choice))
+            return true;
+    return cheapest(p, info, align_a, align_b, without, choice);
+}
+
+bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
+                    uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
+{
+    return gb_plan_without(p, info, align_a, align_b, 0, choice);
 }
 
 /* Panels for a problem that fits: one operand stays, the other streams past it, so the short
@@ -262,7 +329,7 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_staged(p, info, &choice))
+    if (!gb_plan_without(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_PLAN_STAGED, &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,
@@ -270,6 +337,8 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
         .splits = choice.splits,
         .split_len = choice.split_len,
         .group_m = choice.group_m,
+        .hints = choice.hints,
+        .chosen = choice.chosen,
         .slot_bytes = SLOT_BYTES,
     };
     panels_that_stream(plan, choice.seconds);

@@ -12,41 +12,58 @@
 extern "C" {
 #endif
 
-/* A row and how it would run the whole problem. A function of the problem and the device
- * alone, never of memory: it decides the bits. */
+/* What the model's prediction is made of, in seconds. */
+struct gb_terms {
+    double start;  /* until the first tile begins */
+    double tile;   /* of a tile, or of its share of k, in turn with those beside it */
+    double turns;  /* of a multiprocessor, one after the other */
+    double memory; /* operands and C, once */
+    double sums;   /* of the splits */
+    double copies; /* of operands that the row cannot read in place */
+};
+
+/* A row and how it would run the whole problem. A function of the problem, the device and the
+ * tuned rows, never of memory: it decides the bits. */
 struct gb_choice {
     const struct gb_kernel *kernel;
     int splits;
     int64_t split_len;
     int group_m;
+    uint32_t hints; /* enum gb_gemm_flags: what loads ask of L2 */
+    enum gb_chosen chosen;
     int64_t tiles;   /* of C, without splits */
     double waves;    /* of thread blocks over the multiprocessors */
-    double seconds;  /* predicted, kernel and reduction */
+    double seconds;  /* predicted: kernel, reduction and copies */
     unsigned repair; /* enum gb_repaired */
+    struct gb_terms terms;
 };
 
-/* How row k would run p; false when it cannot (types, device). */
-bool gb_plan_score(const struct gb_problem *p, const struct gb_device_info *info,
-                   const struct gb_kernel *k, struct gb_choice *choice);
+enum { GB_PLAN_SPLITS = 32, GB_PLAN_GROUP_M = 8 };
 
-/* The cheapest row for operands on the device, whose addresses and strides are multiples of
- * align_a and align_b bytes, powers of two; false when there is none. A row that wants more
- * costs a copy of the operand first (choice->repair says of which). */
+/* How row k would run p, for operands on the device whose addresses and strides are multiples
+ * of align_a and align_b bytes, powers of two; false when it cannot. A row that wants more
+ * costs a copy of the operand first (choice->repair says of which). `splits`: parts of k, at
+ * most GB_PLAN_SPLITS; 0: as many as the model finds best. */
+bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
+                 const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
+                 int splits, struct gb_choice *choice);
+
+/* The cheapest row by the model alone; false when there is none. */
+bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
+                   uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
+
+/* The row to run: a tuned one that is legal, else the model's. */
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
                     uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
 
-/* The same for a problem whose panels we stage: by parts of k, too. */
-bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
-                    struct gb_choice *choice);
+/* What a choice may have to do without, beside enum gb_kernel_flags; and what it has where we
+ * stage the panels, by parts of k, too. */
+enum { GB_PLAN_COPIES = 1u << 30, GB_PLAN_STAGED = GB_K_WHOLE };
 
-/* The same as gb_plan_kernel() of one row. */
-bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
-                 const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
-                 struct gb_choice *choice);
-
-/* Let k be summed in so many parts instead; false, and nothing done, where rounding to tiles
- * leaves fewer, or the row adds up none. */
-bool gb_plan_split(struct gb_choice *choice, int64_t k, int splits);
+/* gb_plan_kernel() of rows with none of the flags `without`. */
+bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,
+                     uint32_t align_a, uint32_t align_b, uint32_t without,
+                     struct gb_choice *choice);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

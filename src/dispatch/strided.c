@@ -397,7 +397,7 @@ static struct gb_problem problem_of(const struct gb_product *p, struct form a,
 struct key {
     int64_t m, n, k, batch;
     const struct gb_device_info *info;
-    uint32_t type, type_c, align_a, align_b, tma, padding;
+    uint32_t type, type_c, trans, align_a, align_b, tma;
 };
 
 /* Scoring every row takes longer than queueing a launch; programs ask for few sizes. */
@@ -409,24 +409,15 @@ static bool choose(const struct gb_problem *q, const struct key *key,
         struct gb_choice choice;
     } known[CACHED];
     static __thread unsigned next;
-    bool found = false;
+    bool found;
 
     for (int i = 0; i < CACHED; i++)
         if (memcmp(&known[i].key, key, sizeof *key) == 0) {
             *choice = known[i].choice;
             return true;
         }
-    for (int i = 0; i < gb_kernel_count; i++) {
-        const struct gb_kernel *k = &gb_kernels[i];
-        struct gb_choice c;
-
-        if ((!key->tma && (k->flags & GB_K_TMA)) ||
-            !gb_plan_row(q, key->info, k, key->align_a, key->align_b, &c) ||
-            (!key->tma && c.repair) || (found && c.seconds >= choice->seconds))
-            continue;
-        *choice = c;
-        found = true;
-    }
+    found = gb_plan_without(q, key->info, key->align_a, key->align_b,
+                            key->tma ? 0 : GB_K_TMA | GB_PLAN_COPIES, choice);
     if (found) {
         known[next % CACHED].key = *key;
         known[next++ % CACHED].choice = *choice;
@@ -522,7 +513,7 @@ static struct gb_gemm_args arguments(const struct gb_product *p, struct form a,
         .split_count = choice->splits,
         .batch = (int32_t)p->batch,
         .group_m = choice->group_m,
-        .flags = (complex && p->conj_a ? GB_G_CONJ_A : 0u) |
+        .flags = choice->hints | (complex && p->conj_a ? GB_G_CONJ_A : 0u) |
                  (complex && p->conj_b ? GB_G_CONJ_B : 0u) |
                  (is_fused(p) ? GB_G_FUSED : 0u) | (reads_c(p) ? 0u : GB_G_BETA_ZERO),
         .fused = fused_of(p),
@@ -581,6 +572,7 @@ static struct planned plan_of(const struct gb_product *p,
                            .info = info,
                            .type = p->type,
                            .type_c = p->type_c,
+                           .trans = (uint32_t)q.transa << 8 | (uint32_t)q.transb,
                            .align_a = x.a.align,
                            .align_b = x.b.align,
                            .tma = suits_tma(p, x.a, x.b)};

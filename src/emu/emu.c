@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "cost.h"
 #include "emu_state.h"
 #include "fault.h"
 #include "fiber.h"
@@ -26,6 +27,7 @@ enum {
 struct gb_event {
     struct gb_stream *stream; /* NULL: never recorded */
     uint64_t position;
+    uint64_t clock_ns; /* the device's time there */
 };
 
 struct gb_module {
@@ -460,10 +462,11 @@ static void emu_free_queued(struct gb_device *base, struct gb_stream *s, gb_devp
     finish(GB_SUCCESS);
 }
 
-static enum gb_status emu_event_create(struct gb_device *base, struct gb_event **out)
+static enum gb_status make_event(struct gb_device *base, enum gb_fault_op op,
+                                 struct gb_event **out)
 {
     bool late;
-    enum gb_status status = begin(base, GB_FAULT_event_create, &late);
+    enum gb_status status = begin(base, op, &late);
     struct gb_event *e;
 
     if (status != GB_SUCCESS)
@@ -473,6 +476,16 @@ static enum gb_status emu_event_create(struct gb_device *base, struct gb_event *
         return finish(GB_E_NOMEM);
     *out = e;
     return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_event_create(struct gb_device *base, struct gb_event **out)
+{
+    return make_event(base, GB_FAULT_event_create, out);
+}
+
+static enum gb_status emu_timer_create(struct gb_device *base, struct gb_event **out)
+{
+    return make_event(base, GB_FAULT_timer_create, out);
 }
 
 static void emu_event_destroy(struct gb_device *base, struct gb_event *e)
@@ -492,7 +505,8 @@ static enum gb_status emu_event_record(struct gb_device *base, struct gb_event *
 
     if (status == GB_SUCCESS) {
         check_stream(base, s, GB_FAULT_event_record);
-        *e = (struct gb_event){.stream = s, .position = s->queued};
+        *e = (struct gb_event){
+            .stream = s, .position = s->queued, .clock_ns = s->clock_ns};
     }
     return finish(status);
 }
@@ -562,6 +576,23 @@ static enum gb_status emu_event_query(struct gb_device *base, struct gb_event *e
             return finish(GB_E_DEVICE);
     }
     *done = !s || s->executed >= position;
+    return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_timer_elapsed(struct gb_device *base, struct gb_event *start,
+                                        struct gb_event *stop, double *us)
+{
+    bool late;
+    enum gb_status status = begin(base, GB_FAULT_timer_elapsed, &late);
+
+    if (status != GB_SUCCESS)
+        return finish(status);
+    if (!start->stream || start->stream != stop->stream ||
+        &start->stream->dev->base != base)
+        gb_emu_die("timer_elapsed: not two records in one stream of this device");
+    if (stop->stream->executed < stop->position)
+        gb_emu_die("timer_elapsed: the last record is not complete");
+    *us = 1e-3 * (double)(int64_t)(stop->clock_ns - start->clock_ns);
     return finish(GB_SUCCESS);
 }
 
@@ -709,6 +740,7 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
     op->u.launch.seed = gb_emu_draw(emu_device(base));
     op->u.launch.args_bytes = args_bytes;
     memcpy(op->args, args, args_bytes);
+    s->clock_ns += gb_cost_ns(kernel->symbol, args, args_bytes);
     gb_emu_enqueue(s, op);
     return finish(GB_SUCCESS);
 }
@@ -740,6 +772,8 @@ static const struct gb_device_ops ops = {
     .event_wait = emu_event_wait,
     .event_sync = emu_event_sync,
     .event_query = emu_event_query,
+    .timer_create = emu_timer_create,
+    .timer_elapsed = emu_timer_elapsed,
     .copy_in = emu_copy_in,
     .copy_out = emu_copy_out,
     .module_load = emu_module_load,
@@ -754,7 +788,9 @@ const struct gb_device_ops *gb_emu_ops(const struct gb_emu_config *given)
     config = *given;
     if (!gb_fault_set(config.fault))
         gb_emu_say(GB_LOG_WARN, "GEMMBLAS_FAULT=%s is not understood", config.fault);
-    config.fault = NULL; /* copied */
+    if (!gb_cost_set(config.cost))
+        gb_emu_say(GB_LOG_WARN, "GEMMBLAS_COST=%s is not understood", config.cost);
+    config.fault = config.cost = NULL; /* copied */
     pthread_mutex_unlock(&gb_emu_lock);
     return &ops;
 }

@@ -14,7 +14,8 @@
  *   under a queued copy, an operation in a thread that has not entered the device, a
  *   kernel that goes wrong. For want of host memory it does not end: memory is refused,
  *   and a launch that cannot run loses the device.
- * - Operations fail on demand: see fault.h. */
+ * - Operations fail on demand: see fault.h.
+ * - Its clock tells planted times, not those of the host: see cost.h. */
 #ifndef GB_EMU_H
 #define GB_EMU_H
 

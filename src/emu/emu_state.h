@@ -56,7 +56,8 @@ struct gb_stream {
     struct emu_device *dev;
     struct emu_op *head, **tail;
     uint64_t queued, executed;
-    bool busy; /* a thread runs the head */
+    uint64_t clock_ns; /* what all that was queued takes on the device's clock */
+    bool busy;         /* a thread runs the head */
     bool destroyed;
 };
 

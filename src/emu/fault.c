@@ -21,7 +21,7 @@ static unsigned long calls[GB_FAULT_COUNT];
 
 const char *const gb_fault_op_name[GB_FAULT_COUNT] = {
 #define OP(name) [GB_FAULT_##name] = #name,
-    GB_FAULT_OPS(OP)
+    GB_FAULT_OPS(OP) GB_FAULT_TIMER_OPS(OP)
 #undef OP
 };
 

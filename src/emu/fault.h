@@ -13,7 +13,8 @@
 
 #include "gb.h"
 
-/* Operations that answer a status, named as in the table of operations. */
+/* Operations that answer a status, named as in the table of operations: those that products
+ * need, and those that time them. */
 #define GB_FAULT_OPS(OP)                                                               \
     OP(open)                                                                           \
     OP(enter)                                                                          \
@@ -34,10 +35,13 @@
     OP(module_load)                                                                    \
     OP(module_get)                                                                     \
     OP(launch)
+#define GB_FAULT_TIMER_OPS(OP)                                                         \
+    OP(timer_create)                                                                   \
+    OP(timer_elapsed)
 
 enum gb_fault_op {
 #define OP(name) GB_FAULT_##name,
-    GB_FAULT_OPS(OP)
+    GB_FAULT_OPS(OP) GB_FAULT_TIMER_OPS(OP)
 #undef OP
         GB_FAULT_COUNT
 };

@@ -210,6 +210,27 @@ enum gb_status gb_backend_event_create(struct gb_device *dev, struct gb_event **
     return status;
 }
 
+enum gb_status gb_backend_timer_create(struct gb_device *dev, struct gb_event **out)
+{
+    void *event;
+    enum gb_status status = DO(dev, event_create, &event, EVENT_BLOCKING_SYNC);
+
+    if (status == GB_SUCCESS)
+        *out = event;
+    return status;
+}
+
+enum gb_status gb_backend_timer_elapsed(struct gb_device *dev, struct gb_event *start,
+                                        struct gb_event *stop, double *us)
+{
+    float ms;
+    enum gb_status status = DO(dev, event_elapsed, &ms, start, stop);
+
+    if (status == GB_SUCCESS)
+        *us = 1e3 * (double)ms;
+    return status;
+}
+
 void gb_backend_event_destroy(struct gb_device *dev, struct gb_event *e)
 {
     if (e && gb_backend_alive(dev))

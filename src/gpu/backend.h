@@ -45,6 +45,7 @@ struct gb_backend_calls {
     int (*event_record)(void *event, void *stream);
     int (*event_sync)(void *event);
     int (*event_query)(void *event);
+    int (*event_elapsed)(float *ms, void *start, void *stop);
     int (*module_load)(void **module, const void *image);
     int (*module_unload)(void *module);
     int (*module_get)(void **function, void *module, const char *name);
@@ -147,6 +148,9 @@ enum gb_status gb_backend_event_wait(struct gb_device *dev, struct gb_event *e,
 enum gb_status gb_backend_event_sync(struct gb_device *dev, struct gb_event *e);
 enum gb_status gb_backend_event_query(struct gb_device *dev, struct gb_event *e,
                                       bool *done);
+enum gb_status gb_backend_timer_create(struct gb_device *dev, struct gb_event **out);
+enum gb_status gb_backend_timer_elapsed(struct gb_device *dev, struct gb_event *start,
+                                        struct gb_event *stop, double *us);
 enum gb_status gb_backend_copy_in(struct gb_device *dev, struct gb_stream *s,
                                   gb_devptr dst, size_t dst_pitch, const void *src,
                                   size_t src_pitch, size_t width, size_t height);

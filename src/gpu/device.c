@@ -72,7 +72,11 @@ static void emu_load(void)
     static const char *const below[] = {"", ".libs/", "../.libs/", "gemmblas/"};
     const struct gb_knobs *knobs = gb_knobs();
     const struct gb_emu_config config = {
-        .fault = knobs->fault, .seed = (uint64_t)knobs->seed, .log = emu_log};
+        .fault = knobs->fault,
+        .cost = knobs->cost,
+        .seed = (uint64_t)knobs->seed,
+        .log = emu_log,
+    };
     char dir[384] = "";
     bool reported = false;
     gb_emu_entry entry = NULL;

@@ -119,7 +119,7 @@ struct gb_device_ops {
                                    size_t bytes, gb_devptr *ptr);
     void (*free_queued)(struct gb_device *dev, struct gb_stream *s, gb_devptr ptr);
 
-    /* Events carry no time. An event that was never recorded counts as complete. */
+    /* Events of this kind carry no time. One that was never recorded counts as complete. */
     enum gb_status (*event_create)(struct gb_device *dev, struct gb_event **e);
     void (*event_destroy)(struct gb_device *dev, struct gb_event *e);
     enum gb_status (*event_record)(struct gb_device *dev, struct gb_event *e,
@@ -132,6 +132,11 @@ struct gb_device_ops {
     /* *done says whether e is complete; does not block. */
     enum gb_status (*event_query)(struct gb_device *dev, struct gb_event *e,
                                   bool *done);
+    /* An event that carries the device's time, used and destroyed like the others; and
+     * the time between the last records of two that are complete. */
+    enum gb_status (*timer_create)(struct gb_device *dev, struct gb_event **e);
+    enum gb_status (*timer_elapsed)(struct gb_device *dev, struct gb_event *start,
+                                    struct gb_event *stop, double *us);
 
     /* Asynchronous copies of `height` rows of `width` bytes, pitches in bytes (>=
      * width, however large; ignored when height is 1). The host side must be host_alloc
@@ -182,6 +187,7 @@ extern const struct gb_device_ops gb_cuda_ops, gb_hip_ops;
  * last. */
 struct gb_emu_config {
     const char *fault; /* GEMMBLAS_FAULT, see fault.h; copied */
+    const char *cost;  /* GEMMBLAS_COST, see cost.h; copied */
     uint64_t seed;     /* GEMMBLAS_SEED */
     size_t mem_total;  /* device memory, bytes; 0: 1 GiB */
     void (*log)(int level,

@@ -4,6 +4,14 @@
 
 #include "tile_map.h"
 
+const char *gb_plan_chosen_name(enum gb_chosen by)
+{
+    static const char *const name[] = {
+        [GB_BY_MODEL] = "model", [GB_BY_SHIPPED] = "shipped", [GB_BY_TUNED] = "tuned"};
+
+    return name[by];
+}
+
 struct gb_needs gb_plan_needs(const struct gb_plan *plan)
 {
     const struct gb_problem *p = &plan->p;
@@ -134,6 +142,7 @@ void gb_step_args(const struct gb_plan *plan, int64_t step, struct gb_gemm_args 
         .split_count = (int32_t)gb_split_touched(k.begin, k.end, plan->split_len),
         .batch = 1,
         .group_m = plan->group_m,
+        .flags = plan->hints,
     };
     if (gb_is_complex(p->type)) {
         if (p->transa == GB_C || p->transa == GB_CONJ)

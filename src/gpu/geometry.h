@@ -23,12 +23,23 @@
 extern "C" {
 #endif
 
+/* Who chose a kernel row. */
+enum gb_chosen {
+    GB_BY_MODEL,
+    GB_BY_SHIPPED, /* a tuned row that came with the library */
+    GB_BY_TUNED    /* a tuned row of this machine */
+};
+
+const char *gb_plan_chosen_name(enum gb_chosen by); /* "model" "shipped" "tuned" */
+
 struct gb_plan {
     struct gb_problem p;
     const struct gb_kernel *kernel;
     /* Functions of the whole problem: they decide the bits. */
     int splits;
     int64_t split_len;
+    uint32_t hints; /* enum gb_gemm_flags, of L2 */
+    enum gb_chosen chosen;
     /* Host-side blocking: functions of the memory there is; never change the bits. */
     int64_t panel_m, panel_n, panel_k;
     bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
