@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Does a test see it when a barrier of gemm_wgmma goes missing? compute-sanitizer's racecheck
+# does not follow TMA and mbarriers, so mutations stand in for it: each takes one wait or barrier
+# out of a copy of the kernels, and tests/t_kernels.c must fail (or hang) on hardware with it.
+#   tests/mutants.sh build BUILDDIR DEST   with nvcc; after `make tests/t_kernels.t`
+#   tests/mutants.sh run DEST              on an sm_90 device; prints TAP
+# Only the rows of `rows` are compiled and tested. The first mutant changes nothing: it must pass.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+rows='256x128x64 64x64x64'
+
+# name | file | a line that holds this text goes | the n-th such line, from `after` on | after
+mutants() {
+    cat <<'END'
+none|gemm_wgmma.h||0|
+loader_does_not_wait_for_empty|gemm_wgmma.h|gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);|1|if (step > 0)
+multiplier_does_not_wait_for_full|gemm_wgmma.h|gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);|1|for (; step < work.steps; step++)
+buffer_is_released_too_early|gemm_wgmma.h|gb_wgmma_wait<1>();|1|for (; step < work.steps; step++)
+sums_are_read_too_early|gemm_wgmma.h|gb_wgmma_wait<0>();|1|gb_wgmma_wait<1>();
+cluster_reads_before_all_have_written|gemm_wgmma.h|gb_cluster_sync();|1|v.at[e] = work.steps > 0
+cluster_leaves_while_others_read|gemm_wgmma.h|gb_cluster_sync(); /* nobody|1|
+part_of_c_is_not_waited_for|gemm_wgmma.h|gb_bar_wait(gb_smem(&shared.arrived|1|
+launch_does_not_wait_for_the_last|gemm_wgmma.h|gb_grid_wait();|1|
+END
+}
+
+# Print the file without the line. The statement that a condition guards becomes an empty one.
+mutate() {
+    awk -v text="$2" -v nth="$3" -v after="$4" '
+        after == "" || index($0, after) { on = 1 }
+        on && text != "" && index($0, text) && ++n == nth { sub(/[^ ].*/, ";"); done = 1 }
+        { print }
+        END { exit text != "" && !done }' "$1"
+}
+
+build() {
+    local build dest objects tmp name file text nth after
+    build=$(cd "$1" && pwd)
+    mkdir -p "$2"
+    dest=$(cd "$2" && pwd)
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+    cd "$build"
+    nvcc=$(sed -n 's/^NVCC = *//p' Makefile)
+    gencode=$(sed -n 's/^GB_GENCODE_HOPPER = *//p' Makefile)
+    # shellcheck disable=SC2046 # one word each
+    images=$(printf '%s\n' $(sed -n 's/.*\.incbin "\(.*\)"/\1/p' src/gpu/images.S) |
+        grep -v '/gemm_wgmma_f16\.fatbin$')
+    mutants | while IFS='|' read -r name file text nth after; do
+        rm -rf "$tmp/kernels"
+        cp -r "$here/src/gpu/kernels" "$tmp/kernels"
+        mutate "$here/src/gpu/kernels/$file" "$text" "$nth" "$after" >"$tmp/kernels/$file" ||
+            { echo "mutants.sh: $name: no such line in $file; update the list" >&2; exit 2; }
+        awk -v rows="$rows" 'BEGIN { n = split(rows, row, " ") }
+            !/^WGMMA\(/ { print; next }
+            { for (i = 1; i <= n; i++) if (index($0, "(" row[i] ",")) print }' \
+            "$here/src/gpu/kernels/wgmma.def" >"$tmp/kernels/wgmma.def"
+        # shellcheck disable=SC2086 # options
+        $nvcc -O3 -std=c++17 $gencode -I"$here/src" -I"$tmp/kernels" -fatbin \
+            -o "$tmp/gemm_wgmma_f16.fatbin" "$tmp/kernels/gemm_wgmma_f16.cu"
+        # shellcheck disable=SC2086 # a list
+        sh "$here/src/gpu/mkimages.sh" $images "$tmp/gemm_wgmma_f16.fatbin" >"$tmp/images.S"
+        gcc -c -o "$tmp/images.o" "$tmp/images.S"
+        gcc -o "$dest/$name" tests/t_kernels.o "$tmp/images.o" tests/libtap.a .libs/libgb.a \
+            -ldl -lpthread -lm
+        strip --strip-debug "$dest/$name"
+        echo "$name"
+    done
+}
+
+run() {
+    local n=0 bad=0 name status verdict row
+    cd "$1"
+    for name in $(mutants | cut -d'|' -f1); do
+        status=0
+        for row in $rows; do
+            GB_TEST_ROWS=gemm_wgmma_f16_$row GEMMBLAS_DEVICE=auto timeout 60 "./$name" \
+                >"$name.log" 2>&1 || { status=$?; break; }
+        done
+        n=$((n + 1))
+        verdict=ok
+        if [ "$name" = none ] && [ $status -ne 0 ]; then
+            verdict='not ok'
+        elif [ "$name" != none ] && [ $status -eq 0 ]; then
+            verdict='not ok'
+        fi
+        [ "$verdict" = ok ] || bad=1
+        echo "$verdict $n - $name: exit status $status"
+    done
+    echo "1..$n"
+    return $bad
+}
+
+case ${1-}:$# in
+build:3) build "$2" "$3" ;;
+run:2) run "$2" ;;
+*) sed -n '3,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
