@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "dispatch.h"
 #include "hold.h"
+#include "knobs.h"
 #include "launch.h"
 #include "log.h"
 #include "onstream.h"
@@ -864,6 +865,9 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
 
 enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
 {
+    /* without a driver all memory is the host's, and whether to open a device a question of
+     * what that call gains */
+    bool loaded = gb_device_loaded(gb_knobs()->device);
     struct gb_engine *engine = NULL;
     enum gb_status s = GB_E_DEVICE;
     unsigned places = 1;
@@ -872,7 +876,7 @@ enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *
         return GB_ANSWER_OK;
     /* A device that fails is opened once more, or given up; other threads may find it so. */
     for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
-        engine = gb_dispatch_engine();
+        engine = gb_dispatch_engine(loaded);
         s = engine ? look(engine, p, &places) : GB_SUCCESS;
     }
     if (s != GB_SUCCESS)
