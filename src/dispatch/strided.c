@@ -398,7 +398,7 @@ static struct gb_problem problem_of(const struct gb_product *p, struct form a,
 struct key {
     int64_t m, n, k, batch;
     const struct gb_device_info *info;
-    uint32_t type, type_c, align_a, align_b, tma, padding;
+    uint32_t type, type_c, align_a, align_b, tma, fused;
 };
 
 /* Scoring every row takes longer than queueing a launch; programs ask for few sizes. */
@@ -563,6 +563,8 @@ static struct planned plan_of(const struct gb_product *p,
 {
     struct planned x = {.a = form_of(p, &p->a, p->m, p->k),
                         .b = form_of(p, &p->b, p->k, p->n)};
+    static const struct gb_extra
+        fused;                   /* planning asks no more than whether there is one */
     uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
 
     for (int attempt = 0; attempt < 2 && !x.choice.kernel; attempt++) {
@@ -575,6 +577,7 @@ static struct planned plan_of(const struct gb_product *p,
         }
         q = problem_of(p, x.a, x.b);
         q.k = gb_max(q.k, 1); /* as far as planning goes */
+        q.extra = is_fused(p) ? &fused : NULL;
         key = (struct key){.m = p->m,
                            .n = p->n,
                            .k = p->k,
@@ -584,7 +587,8 @@ static struct planned plan_of(const struct gb_product *p,
                            .type_c = p->type_c,
                            .align_a = x.a.align,
                            .align_b = x.b.align,
-                           .tma = suits_tma(p, x.a, x.b)};
+                           .tma = suits_tma(p, x.a, x.b),
+                           .fused = is_fused(p)};
         if (!choose(&q, &key, &x.choice))
             x.choice.kernel = NULL;
     }
