@@ -223,6 +223,8 @@ static char layout(enum gb_trans t)
 
 static struct gb_problem problem_of(const struct bench_shape *s)
 {
+    static const struct gb_extra fused; /* planning asks whether there is one */
+
     return (struct gb_problem){
         .op = GB_GEMM,
         .type = s->type,
@@ -238,6 +240,7 @@ static struct gb_problem problem_of(const struct bench_shape *s)
         .ldb = s->ldb,
         .ldc = s->ldc,
         .batch = s->batch,
+        .extra = bench_fused(s) ? &fused : NULL,
     };
 }
 

@@ -82,12 +82,14 @@ int main(void)
 }
 EOF
 # The example of the README, as it stands there.
+# shellcheck disable=SC2016
 sed -n '/^```c$/,/^```$/p' "$top_srcdir/README.md" | grep -v '^```' >"$tap_dir/example.c"
+$cc -Wall -Wextra -Werror -I"$prefix/include" -o "$tap_dir/example" "$tap_dir/example.c" \
+    "$libdir/libgemmblas.so.0" -Wl,-rpath,"$libdir" 2>"$tap_dir/log"
+is 0 $? 'the example of the README compiles' || diag "$(cat "$tap_dir/log")"
 for device in none emu; do
-    $cc -Wall -Wextra -Werror -I"$prefix/include" -o "$tap_dir/example" "$tap_dir/example.c" \
-        "$libdir/libgemmblas.so.0" -Wl,-rpath,"$libdir" 2>"$tap_dir/log" &&
-        is '4.5 0 10.5 0' "$(GEMMBLAS_DEVICE=$device GEMMBLAS_ROUTE=gpu "$tap_dir/example" 2>&1)" \
-            "the example of the README, with device $device" || diag "$(cat "$tap_dir/log")"
+    is '4.5 0 10.5 0' "$(GEMMBLAS_DEVICE=$device GEMMBLAS_ROUTE=gpu "$tap_dir/example" 2>&1)" \
+        "and runs, with device $device"
 done
 with=$(sed -n 's/^OPENBLAS_LIBS = *//p' "$top_builddir/Makefile")
 export LD_LIBRARY_PATH=$libdir

@@ -1115,7 +1115,8 @@ static void check_row(const struct gb_kernel *k)
         if (k->flags & GB_K_UPLO)
             check_triangles(k, ta, tb);
         check_batch(k, ta, tb);
-        check_fused(k, ta, tb);
+        if (!(k->flags & GB_K_PLAIN))
+            check_fused(k, ta, tb);
         check_bits(k, ta, tb);
         if (k->flags & GB_K_TMA)
             check_turns(k, ta, tb);

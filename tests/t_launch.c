@@ -270,6 +270,13 @@ static void test_refused(void)
     is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "more k");
     bad.k_begin = 64;
     ok(gb_launch_takes(k, &bad), "but not of a range of it");
+    for (int i = 0; i < 3; i++) {
+        bad = g;
+        *(i == 0 ? &bad.a_list : i == 1 ? &bad.b_list : &bad.c_list) = 4096;
+        ok(!gb_launch_takes(k, &bad) &&
+               gb_launch_takes(gb_kernel_find("gemm_mma_f16_128x256x64"), &bad),
+           "lists of addresses are for rows without descriptions");
+    }
     bad = g;
     bad.flags |= GB_G_LOWER;
     is_int(GB_E_UNSUPPORTED, go(k, "nn", &bad, 0), "a triangle");

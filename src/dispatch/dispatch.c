@@ -387,13 +387,14 @@ enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
     return gb_why_final(why) ? GB_OK : why;
 }
 
-struct gb_engine *gb_dispatch_engine(void)
+struct gb_engine *gb_dispatch_engine(bool wait)
 {
     int saved = errno;
     struct gb_engine *e = NULL;
 
     pthread_once(&once, first_call);
-    if (strcmp(gb_knobs()->device, "none") != 0 && warm(GB_ROUTE_GPU, 0) == GB_OK) {
+    if (strcmp(gb_knobs()->device, "none") != 0 &&
+        (wait || atomic_load(&phase) == OPEN) && warm(GB_ROUTE_GPU, 0) == GB_OK) {
         if (good())
             e = engine;
         else

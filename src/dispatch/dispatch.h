@@ -25,9 +25,9 @@ enum gb_why gb_dispatch(const struct gb_problem *p, const char *routine,
 
 struct gb_engine;
 
-/* The open device of a call that asks for one, which it may have to wait for; NULL when there is
- * none for this process. */
-struct gb_engine *gb_dispatch_engine(void);
+/* The open device; with `wait` opened now, if none is. NULL when there is none for this
+ * process. */
+struct gb_engine *gb_dispatch_engine(bool wait);
 
 #ifdef __cplusplus
 }

@@ -151,7 +151,8 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;
-    if (p->uplo != GB_FULL && !(k->flags & GB_K_UPLO))
+    if ((p->uplo != GB_FULL && !(k->flags & GB_K_UPLO)) ||
+        (p->extra && (k->flags & GB_K_PLAIN)))
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */

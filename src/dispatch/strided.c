@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "dispatch.h"
 #include "hold.h"
+#include "knobs.h"
 #include "launch.h"
 #include "log.h"
 #include "onstream.h"
@@ -397,7 +398,8 @@ static struct gb_problem problem_of(const struct gb_product *p, struct form a,
 struct key {
     int64_t m, n, k, batch;
     const struct gb_device_info *info;
-    uint32_t type, type_c, trans, align_a, align_b, tma;
+    uint32_t type, type_c, align_a, align_b, tma;
+    uint8_t transa, transb, fused, padding;
 };
 
 /* Scoring every row takes longer than queueing a launch; programs ask for few sizes. */
@@ -553,6 +555,8 @@ static struct planned plan_of(const struct gb_product *p,
 {
     struct planned x = {.a = form_of(p, &p->a, p->m, p->k),
                         .b = form_of(p, &p->b, p->k, p->n)};
+    static const struct gb_extra
+        fused;                   /* planning asks no more than whether there is one */
     uint64_t fp = gb_fp_enter(); /* planning computes in doubles */
 
     for (int attempt = 0; attempt < 2 && !x.choice.kernel; attempt++) {
@@ -565,6 +569,7 @@ static struct planned plan_of(const struct gb_product *p,
         }
         q = problem_of(p, x.a, x.b);
         q.k = gb_max(q.k, 1); /* as far as planning goes */
+        q.extra = is_fused(p) ? &fused : NULL;
         key = (struct key){.m = p->m,
                            .n = p->n,
                            .k = p->k,
@@ -572,10 +577,12 @@ static struct planned plan_of(const struct gb_product *p,
                            .info = info,
                            .type = p->type,
                            .type_c = p->type_c,
-                           .trans = (uint32_t)q.transa << 8 | (uint32_t)q.transb,
+                           .transa = (uint8_t)q.transa,
+                           .transb = (uint8_t)q.transb,
                            .align_a = x.a.align,
                            .align_b = x.b.align,
-                           .tma = suits_tma(p, x.a, x.b)};
+                           .tma = suits_tma(p, x.a, x.b),
+                           .fused = is_fused(p)};
         if (!choose(&q, &key, &x.choice))
             x.choice.kernel = NULL;
     }
@@ -856,6 +863,9 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
 
 enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
 {
+    /* without a driver all memory is the host's, and whether to open a device a question of
+     * what that call gains */
+    bool loaded = gb_device_loaded(gb_knobs()->device);
     struct gb_engine *engine = NULL;
     enum gb_status s = GB_E_DEVICE;
     unsigned places = 1;
@@ -864,7 +874,7 @@ enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *
         return GB_ANSWER_OK;
     /* A device that fails is opened once more, or given up; other threads may find it so. */
     for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
-        engine = gb_dispatch_engine();
+        engine = gb_dispatch_engine(loaded);
         s = engine ? look(engine, p, &places) : GB_SUCCESS;
     }
     if (s != GB_SUCCESS)

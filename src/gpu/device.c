@@ -244,6 +244,14 @@ bool gb_device_plausible(const char *knob)
     return gb_cuda_ops.plausible() || gb_hip_ops.plausible();
 }
 
+bool gb_device_loaded(const char *knob)
+{
+    static const char *const drivers[] = {"libcuda.so.1", "libamdhip64.so.7",
+                                          "libamdhip64.so.6", "libamdhip64.so.5", NULL};
+
+    return strncasecmp(knob, "emu", 3) == 0 || gb_driver_loaded(drivers);
+}
+
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max)
 {
     if (strcasecmp(knob, "none") == 0)

@@ -215,6 +215,9 @@ int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
 /* Could that list have a device? Loads nothing: for a first call that need not wait. */
 bool gb_device_plausible(const char *knob);
 
+/* Can the program have memory of such a device? Not before its driver is loaded. */
+bool gb_device_loaded(const char *knob);
+
 /* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra,
  * Intel MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */
 int gb_device_local_rank(const char *(*get)(const char *name));

@@ -19,7 +19,7 @@ static const char *existing(const char *const *nodes)
     return *nodes;
 }
 
-bool gb_driver_plausible(const char *const *names, const char *const *nodes)
+bool gb_driver_loaded(const char *const *names)
 {
     for (; *names; names++) {
         void *handle = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -29,7 +29,12 @@ bool gb_driver_plausible(const char *const *names, const char *const *nodes)
             return true;
         }
     }
-    return existing(nodes) != NULL;
+    return false;
+}
+
+bool gb_driver_plausible(const char *const *names, const char *const *nodes)
+{
+    return gb_driver_loaded(names) || existing(nodes) != NULL;
 }
 
 void *gb_driver_open(const char *const *names, const char *const *nodes)

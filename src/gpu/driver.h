@@ -32,6 +32,9 @@ static inline void gb_guest_restore(const struct gb_guest *guest)
  * can be loaded, provided one of the paths `nodes` exists: without a device nothing is
  * mapped into the process. NULL when there is none. */
 void *gb_driver_open(const char *const *names, const char *const *nodes);
+/* Has the process one of these libraries, whoever loaded it? */
+bool gb_driver_loaded(const char *const *names);
+
 /* Would that find something to open? Loads nothing. */
 bool gb_driver_plausible(const char *const *names, const char *const *nodes);
 

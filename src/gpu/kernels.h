@@ -25,8 +25,9 @@ enum gb_kernel_flags {
     GB_K_TENSOR = 1u << 5,
     GB_K_TMA = 1u << 6, /* moves tiles by TMA: takes struct gb_tma_args, see launch.h */
     GB_K_PAIRS = 1u << 7, /* blocks come in clusters of two, neighbours along n */
+    GB_K_PLAIN = 1u << 8, /* fuses nothing: its sums leave no registers for that */
     /* Takes all of k in one launch that writes C: for operands on the device. */
-    GB_K_WHOLE = 1u << 8
+    GB_K_WHOLE = 1u << 9
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those

@@ -26,6 +26,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
+    if ((k->flags & GB_K_PLAIN) && (g->flags & GB_G_FUSED))
+        return false;
     if ((k->flags & GB_K_TMA) && (g->a_list || g->b_list || g->c_list))
         return false; /* it would take a description of each matrix */
     if (!aligned(g->a | g->b | (uint64_t)(ld_a | ld_b | g->a_batch | g->b_batch) * size,

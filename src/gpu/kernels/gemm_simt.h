@@ -175,6 +175,9 @@ struct SimtTile {
     typedef Out_ Out;
     typedef Acc_ Acc;
     static constexpr int M = M_, N = N_, K = K_, PER_M = PER_M_, PER_N = PER_N_;
+    /* Without GB_K_PLAIN. Sums in double that take 64 registers leave none to fuse with. */
+    static constexpr bool FUSES =
+        sizeof(typename FusedMath<Acc>::Real) == 4 || sizeof(Acc) * PER_M * PER_N < 256;
     static constexpr int WARPS_M = M / (GB_LANES_M * PER_M);
     static constexpr int WARPS_N = N / (GB_LANES_N * PER_N);
     static constexpr int THREADS = GB_LANES * WARPS_M * WARPS_N;
@@ -789,7 +792,7 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
                            conj_a != conj_b);
             gb_sync();
         }
-        if (last && (g.flags & GB_G_FUSED)) {
+        if (Tile::FUSES && last && (g.flags & GB_G_FUSED)) {
             static_assert(Tile::PER_M * Tile::THREADS <= 2 * Tile::K * Tile::PITCH_M,
                           "the buffers have room");
             SimtOutput<Tile>(g, work.tile)
