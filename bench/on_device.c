@@ -655,7 +655,7 @@ static void describe_choice(const struct bench_options *o, const struct device_s
                           repaired[c->repair],
                           o->epilogue ? o->epilogue : ""};
 
-    if (c->group_m != GB_PLAN_GROUP_M || o->group)
+    if (o->group || (c->chosen != GB_BY_MODEL && c->group_m != GB_PLAN_GROUP_M))
         snprintf(group, sizeof(group), "group %d", c->group_m);
     if (o->splits)
         snprintf(splits, sizeof(splits), "splits %d", o->splits);

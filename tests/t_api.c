@@ -770,6 +770,37 @@ static void test_mixed(void)
     memory_drop(&x);
 }
 
+/* Of one product, batch strides say nothing, and cost none of the kernels for aligned ones. */
+static void test_stride_of_one(void)
+{
+    enum { SIDE = 64 };
+    struct memory x = memory_new((size_t)3 * SIDE * SIDE * sizeof(uint16_t));
+    struct theirs stream = theirs_new(false);
+    struct gemmblas_product p = {
+        .size = sizeof p,
+        .type = GEMMBLAS_F16,
+        .type_c = GEMMBLAS_F16,
+        .m = SIDE,
+        .n = SIDE,
+        .k = SIDE,
+        .batch = 1,
+        .alpha = {1, 0},
+    };
+    struct gemmblas_matrix *const matrix[] = {&p.a, &p.b, &p.c};
+
+    for (size_t i = 0; i < GB_COUNT(matrix); i++)
+        *matrix[i] = (struct gemmblas_matrix){
+            .data = seen(&x) + i * SIDE * SIDE * sizeof(uint16_t),
+            .row_stride = 1,
+            .col_stride = SIDE,
+            .batch_stride = 2 * (int64_t)i + 3,
+        };
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&p), "one product with odd batch strides");
+    theirs_wait(&stream);
+    theirs_drop(&stream);
+    memory_drop(&x);
+}
+
 /* ---- matrices on the host, in children --------------------------------------------------- */
 
 /* Large enough to be cut where memory is short: each panel has its own entries of vectors. */
@@ -853,6 +884,7 @@ int main(int argc, char **argv)
         diag("%s", dev->info.name);
         must(ops->enter(dev, &guest), "enter");
         test_mixed();
+        test_stride_of_one();
         test_device();
         test_splits();
         test_chain();

@@ -20,21 +20,24 @@ static const double least_panel_bytes = 4e6;
 /* No panel computes longer than about this, so that a signal is answered. */
 static const double most_panel_seconds = 0.5;
 /* What memory delivers, and L2. */
-static const double memory_rate = 4.0e12, l2_rate = 9e12;
+static const double memory_rate = 4.0e12, l2_rate = 10e12;
 /* A second kernel, for the partial sums of the first. */
-static const double reduce_latency = 8e-6;
+static const double reduce_latency = 6.5e-6;
 /* A launch ahead of the product's own. */
 static const double repair_latency = 3e-6;
 /* Where a cluster sums its splits: barriers, and reading each other's sums. Clusters of more
  * than two wait for places. */
-static const double pair_latency = 1.5e-6, together_latency = 7e-6,
+static const double pair_latency = 2.2e-6, together_latency = 7e-6,
                     together_rate = 20e9;
-/* Rows on tensor cores: until the first product, and from a tile's last product to its end, of
- * which its stores at a multiprocessor's share. Fitted to sweeps of the tiles on an H200 from
- * 512 to 8192, whose rows were not kept. */
-static const double tma_start = 2.4e-6, tma_tile = 0.1e-6, tma_store = 25e9;
+/* Rows on tensor cores: until the first product, and from a tile's last product to the next
+ * tile's first, beside its stores at a multiprocessor's share. Fitted to sweeps of the tiles on
+ * an H200, of 512 to 8192 and of short k, whose rows were not kept. */
+static const double tma_start = 2.4e-6, tma_tile = 0.3e-6, tma_store = 40e9;
 /* Those without TMA fill their buffers anew for each tile. */
 static const double mma_start = 3e-6, mma_tile = 1e-6;
+/* Those with GB_K_WHOLE: a longer end, and what of memory's rate they reach, by whether the long
+ * operand lies along k. */
+static const double thin_start = 4.5e-6, thin_along = 0.85, thin_across = 0.65;
 /* From a request to memory until its data are there, when all ask. */
 static const double memory_latency = 3e-6;
 
@@ -48,36 +51,47 @@ static double larger(double x, double y)
     return x > y ? x : y;
 }
 
+/* What a row on tensor cores may count on of memory's rate. */
+static double share_of_memory(const struct gb_problem *p, const struct gb_kernel *k)
+{
+    bool along = k->tile_m > k->tile_n ? gb_transposed(p->transa)
+                                       : !gb_transposed(p->transb);
+
+    if (!(k->flags & GB_K_WHOLE))
+        return memory_rate;
+    return memory_rate * (along ? thin_along : thin_across);
+}
+
 /* What a row on tensor cores takes for `units` pieces of `len` of k, each of which multiplies
  * for `unit` seconds. */
 static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel *k,
                              int64_t cores, int blocks, int64_t units, int64_t len,
                              double unit, struct gb_terms *terms)
 {
-    bool tma = k->flags & GB_K_TMA;
+    bool tma = k->flags & GB_K_TMA, whole = k->flags & GB_K_WHOLE;
     double size = (double)gb_type_size(p->type),
            size_c = (double)gb_type_size(p->type_c);
     double m = (double)p->m, n = (double)p->n, deep = (double)p->k;
+    double busy = (double)gb_min(units, cores);
     /* TMA fills what is not there as slowly as it moves what is; A along m, at least 64 wide */
     bool wide = tma && !gb_transposed(p->transa) && k->tile_m < 64;
-    double reads = (double)((wide ? 64 : k->tile_m) + k->tile_n) * (double)len * size /
-                   (l2_rate / (double)cores);
-    double after =
-        (tma ? tma_tile : mma_tile) + k->tile_m * k->tile_n * size_c / tma_store;
+    double reads = (double)((wide ? 64 : k->tile_m) + k->tile_n) * (double)len * size *
+                   busy / l2_rate;
+    double store = k->tile_m * k->tile_n * size_c / tma_store;
     double bytes = (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
     double seconds, most;
 
     unit = larger(unit, reads);
-    terms->start = tma ? tma_start : mma_start;
+    terms->start = tma ? tma_start : whole ? thin_start : mma_start;
     terms->turns = (double)gb_ceil_div(units, cores * blocks);
-    /* blocks of one multiprocessor multiply by turns, and one stores meanwhile */
-    terms->tile = larger(blocks * unit, unit + after);
+    /* several blocks of a multiprocessor hide each other's pauses, and no more */
+    terms->tile = blocks * (unit + store) + (tma ? tma_tile : mma_tile);
     seconds = terms->turns * terms->tile;
     /* no more arrives than is under way, and a multiprocessor gets no more than its share */
     most = (double)(gb_min(k->tile_m, p->m) + gb_min(k->tile_n, p->n)) * k->tile_k *
-           size * k->stages * blocks * (double)gb_min(units, cores) / memory_latency;
-    terms->memory = larger(bytes / most, bytes / memory_rate * terms->turns * blocks *
-                                             (double)cores / (double)units);
+           size * k->stages * blocks * busy / memory_latency;
+    terms->memory = larger(bytes / most, bytes / share_of_memory(p, k) * terms->turns *
+                                             blocks * (double)cores / (double)units);
     /* what takes longer hides the most of the other */
     return terms->start + 0.9 * larger(seconds, terms->memory) +
            0.1 * (seconds + terms->memory);
@@ -144,10 +158,20 @@ static bool promising(const struct gb_choice *c, const struct gb_device_info *in
                                MOST_WAVES * (double)info->multiprocessors);
 }
 
+/* Where C is most of what memory moves, its columns are best written from top to bottom. */
+static int group_of(const struct gb_problem *p)
+{
+    double operands = ((double)p->m + (double)p->n) * (double)p->k *
+                      (double)gb_type_size(p->type),
+           c = (double)p->m * (double)p->n * (double)gb_type_size(p->type_c);
+
+    return c > 4 * operands ? GB_PLAN_GROUP_TALL : GB_PLAN_GROUP_M;
+}
+
 static bool score(const struct gb_problem *p, const struct gb_device_info *info,
                   const struct gb_kernel *k, int splits, struct gb_choice *choice)
 {
-    struct gb_choice best = {.kernel = k, .group_m = GB_PLAN_GROUP_M};
+    struct gb_choice best = {.kernel = k, .group_m = group_of(p)};
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;

@@ -38,7 +38,7 @@ struct gb_choice {
     struct gb_terms terms;
 };
 
-enum { GB_PLAN_SPLITS = 32, GB_PLAN_GROUP_M = 8 };
+enum { GB_PLAN_SPLITS = 32, GB_PLAN_GROUP_M = 8, GB_PLAN_GROUP_TALL = 1024 };
 
 /* How row k would run p, for operands on the device whose addresses and strides are multiples
  * of align_a and align_b bytes, powers of two; false when it cannot. A row that wants more

@@ -475,7 +475,7 @@ static void place(const struct gb_product *p, const struct gb_matrix *x, int64_t
     }
     *at = bits_of(p, x, type);
     *list = x->list && p->lists_on_device ? (uintptr_t)x->list : 0;
-    *batch = x->list ? 0 : x->batch;
+    *batch = x->list || p->batch == 1 ? 0 : x->batch; /* of one, any stride will do */
 }
 
 static struct gb_fused fused_of(const struct gb_product *p)

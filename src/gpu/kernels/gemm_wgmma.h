@@ -653,15 +653,17 @@ struct WgmmaEpilogue {
         Out *const to =
             reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + m + n * p.g.ldc;
         Vec<Out, V> c = {};
-        float old[V];
+        float old[V] = {};
 
-        if (reads && whole)
-            c = gb_load<Out, V>(to);
-        GB_UNROLL
-        for (int e = 0; e < V; e++) {
-            if (reads && !whole && e < rows)
-                c.at[e] = to[e];
-            gb_widen(c.at[e], old[e]);
+        if (reads) {
+            if (whole)
+                c = gb_load<Out, V>(to);
+            GB_UNROLL
+            for (int e = 0; e < V; e++) {
+                if (!whole && e < rows)
+                    c.at[e] = to[e];
+                gb_widen(c.at[e], old[e]);
+            }
         }
         fused.apply(n, alpha, reads ? beta : gb_unread_f32(alpha), old, v);
         GB_UNROLL
