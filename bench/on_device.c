@@ -23,7 +23,6 @@ enum {
     MOST_SETS = 1024,
     EMU_SETS = 2, /* enough to rotate */
     MOST_LAUNCHES = 20000,
-    MODULES = 16,
 };
 
 /* Device time on CUDA: the ops table's timers, which are the driver's own events, so that
@@ -45,8 +44,8 @@ struct device_bench {
     void *pinned;
     void *host[HOST_USES];
     size_t host_bytes[HOST_USES];
-    const char *family[MODULES];
-    struct gb_module *module[MODULES];
+    const char *family[GB_FAMILIES];
+    struct gb_module *module[GB_FAMILIES];
     struct bench_peer peer[BENCH_PEERS];
     int peers;
     uint64_t random;
@@ -175,7 +174,7 @@ static void close_device(struct device_bench *b, struct gb_guest *guest)
 
     for (i = 0; i < b->peers; i++)
         bench_peer_close(&b->peer[i]);
-    for (i = 0; i < MODULES && b->module[i]; i++)
+    for (i = 0; i < GB_FAMILIES && b->module[i]; i++)
         b->ops->module_unload(b->dev, b->module[i]);
     if (b->pass) {
         b->ops->module_unload(b->dev, b->pass);
@@ -197,12 +196,12 @@ static struct gb_module *module_of(struct device_bench *b, const char *family)
     const struct gb_image *image;
     int i;
 
-    for (i = 0; i < MODULES && b->module[i]; i++)
+    for (i = 0; i < GB_FAMILIES && b->module[i]; i++)
         if (strcmp(b->family[i], family) == 0)
             return b->module[i];
-    if (i == MODULES)
+    if (i == GB_FAMILIES)
         bench_die("more than %d kernel families in one run; split the shapes file",
-                  MODULES);
+                  GB_FAMILIES);
     image = gb_image_find(family, &b->dev->info);
     must(b->ops->module_load(b->dev, family, image ? image->data : NULL,
                              image ? image->bytes : 0, &b->module[i]),

@@ -280,7 +280,7 @@ static struct gb_module *module_of(const struct gb_kernel *k)
     static struct {
         const char *family;
         struct gb_module *module;
-    } known[32];
+    } known[GB_FAMILIES];
     const struct gb_image *image = gb_image_find(k->family, &dev->info);
     size_t i;
 

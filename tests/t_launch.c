@@ -284,6 +284,21 @@ static void test_refused(void)
     ok(GB_PLAN_ALIGN % k->align == 0, "what plans stage is aligned enough");
 }
 
+/* Every family, and that of the copies, has room in a table of images. */
+static void test_families(void)
+{
+    int n = 1;
+
+    for (int i = 0; i < gb_kernel_count; i++) {
+        int first = 0;
+
+        while (strcmp(gb_kernels[first].family, gb_kernels[i].family) != 0)
+            first++;
+        n += first == i;
+    }
+    ok(n <= GB_FAMILIES, "%d families of at most %d", n, GB_FAMILIES);
+}
+
 static void test_reduce(void)
 {
     struct gb_gemm_args g = product("nn", 1000, 1000, 64);
@@ -386,6 +401,7 @@ int main(void)
     test_grid();
     test_tensors();
     test_refused();
+    test_families();
     test_reduce();
     test_together();
     test_repair();

@@ -154,16 +154,16 @@ static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
-    bool found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
+    bool found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
        "the splits cover k and none is empty");
     p = problem(GB_F64, 8192, 8192, 8192);
-    found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c);
+    found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c),
+    ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c),
        "a type without kernels has no plan");
 }
 
@@ -180,16 +180,16 @@ static void test_tma_choice(void)
         struct gb_plan plan;
 
         p.type_c = pairs[i][1];
-        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
+        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) ||
             !(c.kernel->flags & GB_K_TMA)) {
             skip("%s: built without Hopper's rows", name);
             continue;
         }
-        ok(gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, &c) &&
+        ok(gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, 0, &c) &&
                (c.kernel->flags & GB_K_TMA) && c.repair == GB_REPAIR_B,
            "%s: a large operand of less alignment is copied", name);
         p.m = p.k = 8;
-        ok(gb_plan_model(&p, &gb_model_typical, 2, 2, &c) && c.repair == 0 &&
+        ok(gb_plan_model(&p, &gb_model_typical, 2, 2, 0, &c) && c.repair == 0 &&
                c.kernel->align <= 2,
            "%s: for a little product another row is quicker", name);
         p = problem(pairs[i][0], 20000, 20000, 20000);
@@ -204,12 +204,12 @@ static void test_tma_choice(void)
 
             p.m = p.n = p.k = 64;
             *of[side] = GB_TMA_MOST;
-            tma = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+            tma = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
                                 &c) &&
                   (c.kernel->flags & GB_K_TMA);
             ++*of[side];
             ok(tma &&
-                   gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+                   gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
                                  &c) &&
                    !(c.kernel->flags & GB_K_TMA),
                "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
@@ -226,30 +226,30 @@ static void test_mma_choice(void)
     struct gb_problem p = problem(GB_F16, 4096, 4096, 4096);
     struct gb_choice c = {0};
     bool hopper =
-        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
         (c.kernel->flags & GB_K_TMA);
     long wrong = 0;
 
     older.arch = 86;
     older.smem_per_block = 101376;
-    ok(gb_plan_model(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+    ok(gb_plan_model(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
            (c.kernel->flags & GB_K_TENSOR) && c.kernel->align == 16 &&
            c.kernel->smem <= older.smem_per_block,
        "f16 on sm_86: %s", c.kernel->name);
     for (size_t i = 0; i < 7 * 7 * 7; i++) {
         p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
         wrong +=
-            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) ||
+            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) ||
             (hopper && (c.kernel->flags & GB_K_TENSOR) &&
-             !(c.kernel->flags & GB_K_TMA));
+             !(c.kernel->flags & (GB_K_TMA | GB_K_WHOLE)));
         if (p.k < 100)
             continue;
-        wrong += !gb_plan_model(&p, &gb_model_typical, 2, 2, &c) ||
+        wrong += !gb_plan_model(&p, &gb_model_typical, 2, 2, 0, &c) ||
                  !(c.kernel->flags & GB_K_TENSOR) ||
                  (c.kernel->align != 2 && c.repair == 0);
     }
     is_int(0, wrong,
-           "aligned operands meet Hopper's tensor cores by TMA alone; ragged ones "
+           "aligned operands meet Hopper's tensor cores by TMA or whole; ragged ones "
            "meet them as well");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The last of a long k, which is summed in many splits: of matrices of ones every element of C
- * is k, whatever the split. Some kernels of cuBLAS 13.1 drop what is left over there, of k from
+/* The last of a long k, in the splits that a call of the API gets (t_kernels.c forces others): of
+ * matrices of ones every element of C is k. Some kernels of cuBLAS 13.1 drop what is left over there, of k from
  * 4104 on that are 8, 16 or 24 past a multiple of 64. */
 #include <stdlib.h>
 #include <string.h>

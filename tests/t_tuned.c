@@ -156,7 +156,7 @@ static void test_lookup(void)
     q = problem(300, 300, 40);
     rows[0] = row(&q, GB_TUNED_CLASS, other, 32, 8);
     use(rows, 1);
-    is_string(gb_plan_model(&q, &emulated, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &model)
+    is_string(gb_plan_model(&q, &emulated, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &model)
                   ? model.kernel->name
                   : "none",
               chosen(&q, GB_PLAN_ALIGN, &c),

@@ -69,7 +69,8 @@ static void print_others(const struct gb_problem *p, const struct gb_device_info
     for (int i = 0; all && i < gb_kernel_count; i++)
         n += &gb_kernels[i] != chosen->kernel &&
              gb_plan_row(p, info, &gb_kernels[i], GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
-                         &all[n]);
+                         &all[n]) &&
+             !gb_plan_excluded(&all[n], GB_PLAN_STAGED);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, by_seconds);
     for (int i = 0; i < n && i < most; i++)

@@ -119,7 +119,8 @@ static void add_rows(struct field *f, const struct trial *x)
     for (int i = 0; all && i < gb_kernel_count; i++)
         n += (!batched || (gb_kernels[i].flags & GB_K_BATCH)) &&
              gb_plan_row(&x->p, &x->bench->dev->info, &gb_kernels[i], x->align_a,
-                         x->align_b, 0, &all[n]);
+                         x->align_b, 0, &all[n]) &&
+             !gb_plan_excluded(&all[n], x->bench->without);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, by_seconds);
     for (int i = 0; i < n && i < ROWS; i++)
@@ -313,7 +314,7 @@ enum gb_status search_shape(struct trial *x, double seconds, struct search_resul
     if (!f)
         return GB_E_NOMEM;
     if (!gb_plan_model(&x->p, &x->bench->dev->info, x->align_a, x->align_b,
-                       &r->model)) {
+                       x->bench->without, &r->model)) {
         free(f);
         return GB_E_UNSUPPORTED;
     }

@@ -135,7 +135,7 @@ close:
 
 void trial_close(struct trial_bench *b)
 {
-    for (int i = 0; i < TRIAL_FAMILIES && b->module[i]; i++)
+    for (int i = 0; i < GB_FAMILIES && b->module[i]; i++)
         b->ops->module_unload(b->dev, b->module[i]);
     b->ops->event_destroy(b->dev, b->start);
     b->ops->event_destroy(b->dev, b->stop);
@@ -152,9 +152,9 @@ static enum gb_status function_of(struct trial_bench *b, const char *family,
     enum gb_status s = GB_SUCCESS;
     int i = 0;
 
-    while (i < TRIAL_FAMILIES && b->module[i] && strcmp(b->family[i], family) != 0)
+    while (i < GB_FAMILIES && b->module[i] && strcmp(b->family[i], family) != 0)
         i++;
-    if (i == TRIAL_FAMILIES)
+    if (i == GB_FAMILIES)
         return GB_E_NOMEM;
     if (!b->module[i]) {
         s = b->ops->module_load(b->dev, family, image ? image->data : NULL,
@@ -183,10 +183,15 @@ static int64_t cols_b(const struct gb_problem *p)
     return gb_transposed(p->transb) ? p->k : p->n;
 }
 
+/* SIZE_MAX / 4 where it is more than that. */
 static size_t matrix_bytes(enum gb_type type, int64_t ld, int64_t cols, int64_t batch)
 {
-    size_t bytes = gb_type_size(type) * (size_t)ld * (size_t)cols * (size_t)batch;
+    const size_t most = SIZE_MAX / 4;
+    size_t elements, bytes;
 
+    if (!gb_mul3((size_t)ld, (size_t)cols, (size_t)batch, &elements) ||
+        !gb_mul3(elements, gb_type_size(type), 1, &bytes) || bytes > most - GRAIN)
+        return most;
     return (size_t)gb_round_up((int64_t)bytes, GRAIN);
 }
 
@@ -207,7 +212,9 @@ static size_t bytes_of_c(const struct gb_problem *p)
 
 size_t trial_bytes(const struct gb_problem *p)
 {
-    return bytes_of_a(p) + bytes_of_b(p) + bytes_of_c(p);
+    const size_t bytes = bytes_of_a(p) + bytes_of_b(p) + bytes_of_c(p);
+
+    return bytes < SIZE_MAX / 4 ? bytes : SIZE_MAX;
 }
 
 static uint32_t alignment(const struct gb_problem *p, int64_t ld)

@@ -10,8 +10,6 @@
 #include "gb.h"
 #include "plan.h"
 
-enum { TRIAL_FAMILIES = 32 };
-
 /* The device, and what all shapes share. */
 struct trial_bench {
     struct gb_device *dev;
@@ -22,8 +20,9 @@ struct trial_bench {
     void *pinned; /* random elements of one type; results on their way to the host */
     enum gb_type filled; /* GB_TYPES: none */
     uint64_t random;
-    const char *family[TRIAL_FAMILIES];
-    struct gb_module *module[TRIAL_FAMILIES];
+    uint32_t without; /* what no choice may have: see gb_plan_without() */
+    const char *family[GB_FAMILIES];
+    struct gb_module *module[GB_FAMILIES];
 };
 
 /* Opens the device and enters it. */
@@ -42,7 +41,7 @@ struct trial {
     size_t partial_bytes, copies_bytes;
 };
 
-/* Bytes of device memory that one set of operands takes. */
+/* Bytes of device memory that one set of operands takes; SIZE_MAX: too many to count. */
 size_t trial_bytes(const struct gb_problem *p);
 
 /* Makes and fills the operands. On failure there is nothing to release. */

@@ -28,6 +28,7 @@ struct tune {
     const char *types, *tsv, *from, *output;
     double budget;
     bool dry_run, check, classes;
+    bool calls; /* of BLAS: their operands are staged */
     /* Found: rows, and the keys that were measured, with or without a row. */
     struct gb_tuned_row *rows;
     struct gb_tuned_key *seen;
@@ -151,7 +152,8 @@ static enum gb_status good_for(struct tune *t, const struct gb_problem *p,
         *good = true;
     if (s != GB_SUCCESS)
         return s == GB_E_NOMEM ? GB_SUCCESS : s;
-    if (gb_plan_model(p, &t->bench.dev->info, x.align_a, x.align_b, &model) &&
+    if (gb_plan_model(p, &t->bench.dev->info, x.align_a, x.align_b, x.bench->without,
+                      &model) &&
         gb_plan_row(p, &t->bench.dev->info, k, x.align_a, x.align_b, row->splits, &c)) {
         c.group_m = row->group_m;
         c.hints = row->hints;
@@ -263,8 +265,8 @@ static enum gb_status check_shape(struct tune *t, const struct tune_shape *shape
 
     if (s != GB_SUCCESS)
         return s;
-    if (!gb_plan_model(&x.p, info, x.align_a, x.align_b, &model) ||
-        !gb_plan_kernel(&x.p, info, x.align_a, x.align_b, &c))
+    if (!gb_plan_model(&x.p, info, x.align_a, x.align_b, x.bench->without, &model) ||
+        !gb_plan_without(&x.p, info, x.align_a, x.align_b, x.bench->without, &c))
         s = GB_E_UNSUPPORTED;
     same = s == GB_SUCCESS && c.kernel == model.kernel && c.splits == model.splits &&
            c.group_m == model.group_m && c.hints == model.hints;
@@ -427,6 +429,7 @@ static int parse(struct tune *t, int argc, char **argv, int *routine)
         return cmd_refuse(
             "tune takes ROUTINE TRANSA TRANSB M N K, as in `gemmblas tune "
             "sgemm N N 1000 1000 1000`, or none of them");
+    t->calls = t->from || *routine > 0;
     if ((t->tsv != NULL) + (t->from != NULL) + (*routine > 0) > 1)
         return cmd_refuse("give one of --shapes, --from and ROUTINE ...");
     return budget ? parse_budget(budget, &t->budget) : CMD_OK;
@@ -461,6 +464,9 @@ static int tune_on_device(struct tune *t)
     char path[512];
     int status;
 
+    if (t->output && strlen(t->output) >= sizeof path)
+        return cmd_refuse("--output: a path of more than %zu letters; use a shorter one",
+                          sizeof path - 1);
     if (t->output)
         snprintf(path, sizeof path, "%s", t->output);
     else if (!gb_tuned_path(info, path, sizeof path) && !t->dry_run && !t->check)
@@ -516,6 +522,7 @@ int cmd_tune(int argc, char **argv)
                             ref.ops->name, ref.ordinal, gb_status_text(s));
         goto free_rows;
     }
+    t.bench.without = t.calls ? GB_PLAN_STAGED : 0;
     status = tune_on_device(&t);
     trial_close(&t.bench);
 

@@ -146,6 +146,8 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
                                              (double)gb_max(p->batch, 1) *
                                              (double)gb_type_size(k->type_acc) /
                                              memory_rate;
+    if (together) /* not a persistent grid: every turn starts anew */
+        c->terms.sums += (c->terms.turns - 1) * tma_start;
     c->seconds += c->terms.sums;
 }
 
@@ -177,6 +179,8 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((p->uplo != GB_FULL && !(k->flags & GB_K_UPLO)) ||
         (p->extra && (k->flags & GB_K_PLAIN)))
+        return false;
+    if ((k->flags & GB_K_WHOLE) && p->k > INT32_MAX)
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
@@ -231,14 +235,14 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     return true;
 }
 
-static bool excluded(const struct gb_choice *c, uint32_t without)
+bool gb_plan_excluded(const struct gb_choice *c, uint32_t without)
 {
     return (c->kernel->flags & without) || ((without & GB_PLAN_COPIES) && c->repair);
 }
 
-static bool cheapest(const struct gb_problem *p, const struct gb_device_info *info,
-                     uint32_t align_a, uint32_t align_b, uint32_t without,
-                     struct gb_choice *choice)
+bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
+                   uint32_t align_a, uint32_t align_b, uint32_t without,
+                   struct gb_choice *choice)
 {
     bool found = false;
 
@@ -246,18 +250,12 @@ static bool cheapest(const struct gb_problem *p, const struct gb_device_info *in
         struct gb_choice c;
 
         if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, 0, &c) &&
-            !excluded(&c, without) && (!found || c.seconds < choice->seconds)) {
+            !gb_plan_excluded(&c, without) && (!found || c.seconds < choice->seconds)) {
             *choice = c;
             found = true;
         }
     }
     return found;
-}
-
-bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
-                   uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
-{
-    return cheapest(p, info, align_a, align_b, 0, choice);
 }
 
 /* What a tuned row asks for, if this problem on this device can have it. */
@@ -269,7 +267,7 @@ static bool tuned_choice(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice c;
 
     if (!k || !gb_plan_row(p, info, k, align_a, align_b, hit->row->splits, &c) ||
-        excluded(&c, without))
+        gb_plan_excluded(&c, without))
         return false;
     c.group_m = hit->row->group_m;
     c.hints = hit->row->hints;
@@ -288,7 +286,7 @@ bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *in
     for (int i = 0; i < n; i++)
         if (tuned_choice(p, info, align_a, align_b, without, &hits[i], choice))
             return true;
-    return cheapest(p, info, align_a, align_b, without, choice);
+    return gb_plan_model(p, info, align_a, align_b, without, choice);
 }
 
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,

@@ -48,9 +48,11 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
                  int splits, struct gb_choice *choice);
 
-/* The cheapest row by the model alone; false when there is none. */
+/* The cheapest row by the model alone, of those that have nothing of `without` (see below);
+ * false when there is none. */
 bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
-                   uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
+                   uint32_t align_a, uint32_t align_b, uint32_t without,
+                   struct gb_choice *choice);
 
 /* The row to run: a tuned one that is legal, else the model's. */
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
@@ -60,7 +62,9 @@ bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *inf
  * stage the panels, by parts of k, too. */
 enum { GB_PLAN_COPIES = 1u << 30, GB_PLAN_STAGED = GB_K_WHOLE };
 
-/* gb_plan_kernel() of rows with none of the flags `without`. */
+bool gb_plan_excluded(const struct gb_choice *choice, uint32_t without);
+
+/* gb_plan_kernel() of choices that have nothing of `without`. */
 bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,
                      uint32_t align_a, uint32_t align_b, uint32_t without,
                      struct gb_choice *choice);

@@ -450,7 +450,7 @@ static enum gb_status find_module(struct gb_engine *engine, const char *family,
         }
     }
     image = gb_image_find(family, &dev->info);
-    if ((!image && dev->info.vendor != GB_EMU) || n == GB_ENGINE_FAMILIES)
+    if ((!image && dev->info.vendor != GB_EMU) || n == GB_FAMILIES)
         return GB_E_UNSUPPORTED;
     s = dev->ops->module_load(dev, family, image ? image->data : NULL,
                               image ? image->bytes : 0, module);

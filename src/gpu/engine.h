@@ -14,7 +14,7 @@
 #include "pool.h"
 #include "stage.h"
 
-enum { GB_ENGINE_FAMILIES = 16, GB_LAYOUTS = 4 };
+enum { GB_LAYOUTS = 4 };
 
 /* The functions of one kernel row, looked up when first wanted. */
 struct gb_row {
@@ -56,7 +56,7 @@ struct gb_engine {
     struct {
         const char *family;
         struct gb_module *module;
-    } modules[GB_ENGINE_FAMILIES];
+    } modules[GB_FAMILIES];
     int n_modules;
     struct gb_row *rows; /* one per row of gb_kernels */
     struct gb_function *helpers[GB_HELPERS];

@@ -50,6 +50,10 @@ struct gb_kernel {
     uint16_t efficiency; /* per mille of the peak of its arithmetic on large problems */
 };
 
+/* Most families that there may be, those without rows included: what a table of loaded images
+ * has room for. */
+enum { GB_FAMILIES = 32 };
+
 extern const struct gb_kernel gb_kernels[];
 extern const int gb_kernel_count;
 
