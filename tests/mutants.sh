@@ -36,11 +36,11 @@ mutate() {
 }
 
 build() {
-    local build dest objects tmp name file text nth after
+    local build dest name file text nth after
     build=$(cd "$1" && pwd)
     mkdir -p "$2"
     dest=$(cd "$2" && pwd)
-    tmp=$(mktemp -d)
+    tmp=$(mktemp -d) # not local: for the trap
     trap 'rm -rf "$tmp"' EXIT
     cd "$build"
     nvcc=$(sed -n 's/^NVCC = *//p' Makefile)
@@ -76,7 +76,7 @@ run() {
     for name in $(mutants | cut -d'|' -f1); do
         status=0
         for row in $rows; do
-            GB_TEST_ROWS=gemm_wgmma_f16_$row GEMMBLAS_DEVICE=auto timeout 60 "./$name" \
+            GB_TEST_ROWS="gemm_wgmma_f16_$row\$" GEMMBLAS_DEVICE=auto timeout 30 "./$name" \
                 >"$name.log" 2>&1 || { status=$?; break; }
         done
         n=$((n + 1))

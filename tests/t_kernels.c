@@ -1145,10 +1145,20 @@ static void check_table(void)
        "a symbol is the kernel's name and its layout");
 }
 
+/* `rows`: how names begin; with a $ after it, the whole name; NULL: any. */
+static bool wanted(const char *name, const char *rows)
+{
+    size_t n = rows ? strlen(rows) : 0;
+
+    if (n > 0 && rows[n - 1] == '$')
+        return strlen(name) == n - 1 && strncmp(name, rows, n - 1) == 0;
+    return strncmp(name, rows ? rows : "", n) == 0;
+}
+
 int main(void)
 {
     const char *knob = getenv("GEMMBLAS_DEVICE");
-    const char *rows = getenv("GB_TEST_ROWS"); /* only those whose name begins so */
+    const char *rows = getenv("GB_TEST_ROWS"); /* see wanted() */
     struct gb_device_ref ref;
     struct gb_guest guest;
 
@@ -1165,7 +1175,7 @@ int main(void)
     for (int i = 0; i < gb_kernel_count; i++) {
         const struct gb_kernel *k = &gb_kernels[i];
 
-        if (rows && strncmp(k->name, rows, strlen(rows)) != 0)
+        if (!wanted(k->name, rows))
             skip("%s: not among GB_TEST_ROWS", k->name);
         else if (!gb_kernel_runs(k, &dev->info))
             skip("%s: not for %s", k->name, dev->info.arch_name);
