@@ -267,8 +267,9 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
                       b->o->kernel);
         if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, b->o->splits,
                          &d->choice))
-            return b->o->splits ? "the kernel does not serve such operands in so many parts"
-                                : "the kernel does not serve such operands on this device";
+            return b->o->splits
+                       ? "the kernel does not serve such operands in so many parts"
+                       : "the kernel does not serve such operands on this device";
     } else if (!gb_plan_kernel(&p, &b->dev->info, align_a, align_b, &d->choice)) {
         return "no kernel for this type on this device";
     }

@@ -75,8 +75,9 @@ static void check_short(int activation, const char *name)
         long double want = exact(activation, x);
 
         if (fabsl(want) > 0x1p-126L)
-            most = fmax(
-                most, (double)fabsl(gb_activate_f32s(activation, x) / want - 1) * 0x1p11);
+            most =
+                fmax(most, (double)fabsl(gb_activate_f32s(activation, x) / want - 1) *
+                               0x1p11);
     }
     ok(most < 0.2, "%s for fp16: %.3f of its last place", name, most);
 }

@@ -154,7 +154,8 @@ static void test_kernel_choice(void)
 {
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
-    bool found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
+    bool found =
+        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
@@ -180,7 +181,8 @@ static void test_tma_choice(void)
         struct gb_plan plan;
 
         p.type_c = pairs[i][1];
-        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) ||
+        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+                           &c) ||
             !(c.kernel->flags & GB_K_TMA)) {
             skip("%s: built without Hopper's rows", name);
             continue;
@@ -238,10 +240,10 @@ static void test_mma_choice(void)
        "f16 on sm_86: %s", c.kernel->name);
     for (size_t i = 0; i < 7 * 7 * 7; i++) {
         p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
-        wrong +=
-            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) ||
-            (hopper && (c.kernel->flags & GB_K_TENSOR) &&
-             !(c.kernel->flags & (GB_K_TMA | GB_K_WHOLE)));
+        wrong += !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+                                &c) ||
+                 (hopper && (c.kernel->flags & GB_K_TENSOR) &&
+                  !(c.kernel->flags & (GB_K_TMA | GB_K_WHOLE)));
         if (p.k < 100)
             continue;
         wrong += !gb_plan_model(&p, &gb_model_typical, 2, 2, 0, &c) ||

@@ -465,8 +465,9 @@ static int tune_on_device(struct tune *t)
     int status;
 
     if (t->output && strlen(t->output) >= sizeof path)
-        return cmd_refuse("--output: a path of more than %zu letters; use a shorter one",
-                          sizeof path - 1);
+        return cmd_refuse(
+            "--output: a path of more than %zu letters; use a shorter one",
+            sizeof path - 1);
     if (t->output)
         snprintf(path, sizeof path, "%s", t->output);
     else if (!gb_tuned_path(info, path, sizeof path) && !t->dry_run && !t->check)

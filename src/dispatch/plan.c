@@ -54,8 +54,8 @@ static double larger(double x, double y)
 /* What a row on tensor cores may count on of memory's rate. */
 static double share_of_memory(const struct gb_problem *p, const struct gb_kernel *k)
 {
-    bool along = k->tile_m > k->tile_n ? gb_transposed(p->transa)
-                                       : !gb_transposed(p->transb);
+    bool along =
+        k->tile_m > k->tile_n ? gb_transposed(p->transa) : !gb_transposed(p->transb);
 
     if (!(k->flags & GB_K_WHOLE))
         return memory_rate;
@@ -78,7 +78,8 @@ static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel 
     double reads = (double)((wide ? 64 : k->tile_m) + k->tile_n) * (double)len * size *
                    busy / l2_rate;
     double store = k->tile_m * k->tile_n * size_c / tma_store;
-    double bytes = (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
+    double bytes =
+        (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
     double seconds, most;
 
     unit = larger(unit, reads);
@@ -155,9 +156,9 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
 static bool promising(const struct gb_choice *c, const struct gb_device_info *info,
                       int splits, int64_t len)
 {
-    return splits == 1 || (len >= LEAST_SPLIT &&
-                           (double)c->tiles * (splits - 1) <
-                               MOST_WAVES * (double)info->multiprocessors);
+    return splits == 1 ||
+           (len >= LEAST_SPLIT && (double)c->tiles * (splits - 1) <
+                                      MOST_WAVES * (double)info->multiprocessors);
 }
 
 /* Where C is most of what memory moves, its columns are best written from top to bottom. */
@@ -352,7 +353,8 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_without(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_PLAN_STAGED, &choice))
+    if (!gb_plan_without(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_PLAN_STAGED,
+                         &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,

@@ -125,8 +125,9 @@ GB_HD float gb_over_f32s(float x, float y)
  * square is exact in two parts, else e would lose what a large one loses. */
 GB_HD float gb_upper_tail_f32(float x)
 {
-    const float c[] = {0.17087277f,  -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f,
-                       -0.18628806f, 0.09678418f,  0.37409196f, 1.00002368f};
+    const float c[] = {0.17087277f,  -0.82215223f, 1.48851587f,
+                       -1.13520398f, 0.27886807f,  -0.18628806f,
+                       0.09678418f,  0.37409196f,  1.00002368f};
     float z = x > 15 ? 15 : x, square = -0.5f * z * z;
     const float less = gb_fma_f32(-0.5f * z, z, -square);
     const float u = gb_over_f32(1, gb_fma_f32(z, 0.35355339f, 1));

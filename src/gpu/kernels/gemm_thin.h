@@ -262,8 +262,8 @@ GB_INLINE const uint16_t *gb_thin_matrix(uint64_t base, uint64_t list, int64_t s
 
 /* What a lane reads of the two operands of a tile: its first row and k. */
 template <class Tile>
-GB_INLINE ThinOperand<Tile::LONG_K> gb_thin_long(const gb_gemm_args &g,
-                                                 const gb_tile &tile, int row, int64_t k)
+GB_INLINE ThinOperand<Tile::LONG_K>
+gb_thin_long(const gb_gemm_args &g, const gb_tile &tile, int row, int64_t k)
 {
     const int64_t first = (Tile::LONG_M ? tile.i : tile.j) * Tile::ROWS;
 
@@ -275,8 +275,8 @@ GB_INLINE ThinOperand<Tile::LONG_K> gb_thin_long(const gb_gemm_args &g,
 }
 
 template <class Tile>
-GB_INLINE ThinOperand<Tile::THIN_K> gb_thin_thin(const gb_gemm_args &g,
-                                                 const gb_tile &tile, int row, int64_t k)
+GB_INLINE ThinOperand<Tile::THIN_K>
+gb_thin_thin(const gb_gemm_args &g, const gb_tile &tile, int row, int64_t k)
 {
     const int64_t first = (Tile::LONG_M ? tile.j : tile.i) * Tile::COLS;
 
@@ -298,8 +298,8 @@ GB_INLINE void gb_thin_sums(const gb_gemm_args &g, const gb_tile &tile,
     const int skip = gb_thread() / GB_LANES * Tile::STEP;
     ThinOperand<Tile::LONG_K> x =
         gb_thin_long<Tile>(g, tile, gb_thin_row<Tile>(lane, 0), skip + run);
-    ThinOperand<Tile::THIN_K> y = gb_thin_thin<Tile>(
-        g, tile, ThinThin<Tile>::row(lane), skip + ThinThin<Tile>::k(lane));
+    ThinOperand<Tile::THIN_K> y = gb_thin_thin<Tile>(g, tile, ThinThin<Tile>::row(lane),
+                                                     skip + ThinThin<Tile>::k(lane));
     /* Vectors of rows may reach into the padding below a column, of which the last has none. */
     const int least =
         Tile::STEP + ((!Tile::LONG_K && x.rows % 4) || (!Tile::THIN_K && y.rows % 2));
@@ -326,8 +326,8 @@ GB_INLINE void gb_thin_sums(const gb_gemm_args &g, const gb_tile &tile,
         now = next;
     }
     if (left > 0)
-        gb_thin_tail<Tile>(
-            x, gb_thin_thin<Tile>(g, tile, lane / 4, g.k - left + run), left - run, sums);
+        gb_thin_tail<Tile>(x, gb_thin_thin<Tile>(g, tile, lane / 4, g.k - left + run),
+                           left - run, sums);
 }
 
 template <class Tile>
@@ -361,7 +361,8 @@ GB_INLINE void gb_thin_finish(const gb_gemm_args &g, const gb_tile &tile,
         if (read)
             gb_widen(*at, old[0]);
         if (g.flags & GB_G_FUSED)
-            FusedRows<Out, float, 1>(g, tile.batch, i, 1).apply(j, alpha, beta, old, sum);
+            FusedRows<Out, float, 1>(g, tile.batch, i, 1)
+                .apply(j, alpha, beta, old, sum);
         else
             sum[0] = gb_epilogue_f32(alpha, sum[0], beta, old[0]);
         gb_narrow(sum[0], c);
@@ -414,11 +415,11 @@ GB_INLINE void gb_gemm_thin(const gb_gemm_args &g)
 
 /* The four layouts of one row of thin.def. A's unit stride runs along m in _n., along k in _t.;
  * B's along k in _.n, along n in _.t. */
-#define GB_THIN_ROW(name, in, out, long_m, ...)                                      \
-    typedef ThinTile<in, out, long_m, __VA_ARGS__, !(long_m), long_m> name##_nn;             \
-    typedef ThinTile<in, out, long_m, __VA_ARGS__, false, false> name##_nt;                  \
-    typedef ThinTile<in, out, long_m, __VA_ARGS__, true, true> name##_tn;                    \
-    typedef ThinTile<in, out, long_m, __VA_ARGS__, long_m, !(long_m)> name##_tt;             \
+#define GB_THIN_ROW(name, in, out, long_m, ...)                                        \
+    typedef ThinTile<in, out, long_m, __VA_ARGS__, !(long_m), long_m> name##_nn;       \
+    typedef ThinTile<in, out, long_m, __VA_ARGS__, false, false> name##_nt;            \
+    typedef ThinTile<in, out, long_m, __VA_ARGS__, true, true> name##_tn;              \
+    typedef ThinTile<in, out, long_m, __VA_ARGS__, long_m, !(long_m)> name##_tt;       \
     GB_THIN_LAYOUT(gb_##name##_nn, name##_nn)                                          \
     GB_THIN_LAYOUT(gb_##name##_nt, name##_nt)                                          \
     GB_THIN_LAYOUT(gb_##name##_tn, name##_tn)                                          \

@@ -333,7 +333,8 @@ struct WgmmaColumns {
     }
     GB_DEVICE uint32_t word(int column, int x) const
     {
-        return *reinterpret_cast<const uint32_t *>(buffer + gb_wgmma_swizzled(column, x));
+        return *reinterpret_cast<const uint32_t *>(buffer +
+                                                   gb_wgmma_swizzled(column, x));
     }
 
     GB_DEVICE void put() const
@@ -840,8 +841,7 @@ struct WgmmaEpilogue {
             GB_UNROLL
             for (int i = 0; i < TURNS; i++) {
                 if (part > 0)
-                    gb_store_whole(to + (part - 1) % ACROSS * PART + i * step,
-                                   v[i]);
+                    gb_store_whole(to + (part - 1) % ACROSS * PART + i * step, v[i]);
                 if (part < Tile::PARTS)
                     v[i] = gb_load<Out, V>(reinterpret_cast<Out *>(
                         buffer + (place ^ i * AT_ONCE % 8 * 16) + i * AT_ONCE * 128));

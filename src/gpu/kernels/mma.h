@@ -81,7 +81,9 @@ GB_INLINE uint32_t gb_transpose8(uint32_t word)
 {
     uint32_t out;
 
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(word));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                 : "=r"(out)
+                 : "r"(word));
     return out;
 }
 
