@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "dispatch.h"
@@ -801,6 +802,106 @@ static void test_stride_of_one(void)
     memory_drop(&x);
 }
 
+/* ---- without a device that could be used -------------------------------------------------- */
+
+static void take_device(struct gb_guest *guest)
+{
+    struct gb_engine *engine = gb_dispatch_engine(true);
+
+    if (!engine)
+        bail("no device");
+    dev = gb_engine_device(engine);
+    ops = dev->ops;
+    must(ops->enter(dev, guest), "enter");
+}
+
+static struct gemmblas_product on_device(const struct memory *x)
+{
+    struct gemmblas_product p = legal();
+
+    p.a.data = p.b.data = seen(x);
+    p.c.data = seen(x) + 64;
+    return p;
+}
+
+/* The device is lost, comes back, and is lost for good: its memory is nobody's then. */
+static int child_lost(void)
+{
+    struct gemmblas_product p = legal(), host = legal();
+    struct gb_guest guest;
+    struct memory x;
+
+    for (int i = 0; i < 2; i++) {
+        take_device(&guest);
+        x = memory_new(256);
+        p = on_device(&x);
+        ops->leave(dev, &guest);
+        if (gemmblas_gemm(&p) != GEMMBLAS_E_DEVICE)
+            bail("a launch that failed");
+    }
+    if (gb_dispatch_engine(true))
+        bail("the device is still there");
+    if (gemmblas_gemm(&host) != GEMMBLAS_OK)
+        bail("no product on the host");
+    return gemmblas_gemm(&p) == GEMMBLAS_E_DEVICE ? 0 : 1;
+}
+
+/* What was the parent's device is none of a forked child's. */
+static int child_forked(void)
+{
+    struct gemmblas_product p, host = legal();
+    struct gb_guest guest;
+    struct memory x;
+    int status;
+    pid_t pid;
+
+    take_device(&guest);
+    x = memory_new(256);
+    p = on_device(&x);
+    ops->leave(dev, &guest);
+    pid = fork();
+    if (pid == 0)
+        _exit(gemmblas_gemm(&p) == GEMMBLAS_E_DEVICE ? gemmblas_gemm(&host) : 99);
+    status = child_wait(pid, 20);
+    return status == GEMMBLAS_OK ? 0 : 1;
+}
+
+/* Small products in host memory, or none that may use a device, open none. */
+static int child_cold(void)
+{
+    struct gemmblas_product p = legal();
+
+    if (gemmblas_gemm(&p) != GEMMBLAS_OK)
+        bail("no product");
+    return gb_dispatch_engine(false) ? 1 : 0;
+}
+
+static void test_without(void)
+{
+    static const struct {
+        const char *name, *mode, *change[4];
+    } cases[] = {
+        {"memory of a lost device",
+         "lost",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_FAULT=launch@1+", NULL}},
+        {"memory of the parent's device",
+         "forked",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_FAULT", NULL}},
+        {"small products open no device",
+         "cold",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE", NULL}},
+        {"nor do those for the CPU",
+         "cold",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=cpu", NULL}},
+    };
+    struct child c;
+
+    for (size_t i = 0; i < GB_COUNT(cases); i++) {
+        child_run(&c, cases[i].mode, cases[i].change, 60);
+        ok(child_passed(&c), "%s", cases[i].name);
+    }
+}
+
 /* ---- matrices on the host, in children --------------------------------------------------- */
 
 /* Large enough to be cut where memory is short: each panel has its own entries of vectors. */
@@ -875,6 +976,12 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "host") == 0)
         return child_host();
+    if (argc > 1 && strcmp(argv[1], "lost") == 0)
+        return child_lost();
+    if (argc > 1 && strcmp(argv[1], "forked") == 0)
+        return child_forked();
+    if (argc > 1 && strcmp(argv[1], "cold") == 0)
+        return child_cold();
     plan_lazy();
     test_refused();
     engine = gb_dispatch_engine(true);
@@ -894,6 +1001,7 @@ int main(int argc, char **argv)
     } else {
         skip("no device for GEMMBLAS_DEVICE");
     }
+    test_without();
     test_host();
     return 0;
 }

@@ -53,8 +53,8 @@ struct words {
     const char *flat, *rows, *one_by_one, *module, *launch, *shaped, *bare;
     const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
         *push;
-    const char *queued_name, *pool, *queued;
-    int no_image[4], not_ready, out_of_memory, broken;
+    const char *queued_name, *pool, *queued, *where;
+    int no_image[4], not_ready, out_of_memory, broken, not_started;
     const char *arch;
 };
 
@@ -99,6 +99,8 @@ static const struct words cuda = {
     .not_ready = 600,
     .out_of_memory = 2,
     .broken = 719,
+    .where = "cuPointerGetAttributes",
+    .not_started = 3,
     .arch = "sm_90",
 };
 
@@ -140,6 +142,8 @@ static const struct words hip = {
     .not_ready = 600,
     .out_of_memory = 2,
     .broken = 719,
+    .where = "hipPointerGetAttributes",
+    .not_started = 3,
     .arch = "gfx942",
 };
 
@@ -236,6 +240,21 @@ static void test_memory(const struct words *w, struct rig *r)
     is_int(GB_MEM_MANAGED, w->ops->mem_kind(r->dev, (void *)1), "%s: managed",
            w->ops->name);
     is_int(GB_MEM_FOREIGN, w->ops->mem_kind(r->dev, (void *)2), "%s: of another device",
+           w->ops->name);
+    ok(w->ops->loaded() &&
+           w->ops->mem_where((void *)(uintptr_t)(r->mem + 5)) == GB_MEM_DEVICE &&
+           w->ops->mem_where((void *)2) == GB_MEM_DEVICE &&
+           w->ops->mem_where((void *)1) == GB_MEM_MANAGED &&
+           w->ops->mem_where(r->host) == GB_MEM_PINNED &&
+           w->ops->mem_where(&local) == GB_MEM_PAGEABLE,
+       "%s: the same without a device", w->ops->name);
+    is_int(GB_MEM_MANAGED, gb_device_where("none", (void *)1),
+           "%s: though none is to be used", w->ops->name);
+    fake_fail(w->where, w->not_started);
+    is_int(GB_MEM_PAGEABLE, w->ops->mem_where(&local), "%s: no answer: the CPU reads it",
+           w->ops->name);
+    fake_fail(w->where, w->not_started);
+    is_int(GB_MEM_DEVICE, w->ops->mem_where((void *)64), "%s: or does not",
            w->ops->name);
     if (w == &hip)
         is_int(0, ((int (*)(void))symbol("hipGetLastError"))(),

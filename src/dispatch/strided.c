@@ -807,7 +807,8 @@ static enum gb_answer run_on_host(const struct gb_product *given,
 
 /* ---- where? ------------------------------------------------------------------------------ */
 
-/* Bit 0: in host memory; bit 1: in device memory; bit 2: of another device. */
+/* Bit 0: in host memory; bit 1: in device memory; bit 2: of another device. Without a device
+ * drivers are asked, to which one's memory is like another's. */
 static unsigned place_of(struct gb_device *dev, const void *at)
 {
     static const unsigned bit[] = {[GB_MEM_PAGEABLE] = 1,
@@ -816,7 +817,10 @@ static unsigned place_of(struct gb_device *dev, const void *at)
                                    [GB_MEM_MANAGED] = 2,
                                    [GB_MEM_FOREIGN] = 4};
 
-    return at ? bit[dev->ops->mem_kind(dev, at)] : 0;
+    if (!at)
+        return 0;
+    return bit[dev ? dev->ops->mem_kind(dev, at)
+                   : gb_device_where(gb_knobs()->device, at)];
 }
 
 static unsigned matrix_place(struct gb_device *dev, const struct gb_product *p,
@@ -830,6 +834,16 @@ static unsigned matrix_place(struct gb_device *dev, const struct gb_product *p,
         return place_of(dev, (const void *)x->list);
     for (int64_t z = 0; z < p->batch; z++)
         places |= place_of(dev, x->list[z]);
+    return places;
+}
+
+static unsigned places_of(struct gb_device *dev, const struct gb_product *p)
+{
+    unsigned places = matrix_place(dev, p, &p->c) | place_of(dev, p->bias.at) |
+                      place_of(dev, p->row_scale.at) | place_of(dev, p->col_scale.at);
+
+    if (reads_ab(p))
+        places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
     return places;
 }
 
@@ -847,10 +861,7 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
         dev = gb_engine_device(engine);
         s = dev->ops->enter(dev, &guest);
         if (s == GB_SUCCESS) {
-            *places = matrix_place(dev, p, &p->c) | place_of(dev, p->bias.at) |
-                      place_of(dev, p->row_scale.at) | place_of(dev, p->col_scale.at);
-            if (reads_ab(p))
-                *places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
+            *places = places_of(dev, p);
             dev->ops->leave(dev, &guest);
         }
         if (s == GB_E_DEVICE)
@@ -861,24 +872,49 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
     return s;
 }
 
+/* The open device, with `open` opened if need be, and where it says that everything lies. NULL
+ * when this process has none. One that fails is opened once more, or given up; other threads
+ * may find it so. */
+static struct gb_engine *engine_for(const struct gb_product *p, bool open,
+                                    unsigned *places)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        struct gb_engine *engine = gb_dispatch_engine(open);
+
+        if (!engine || look(engine, p, places) == GB_SUCCESS)
+            return engine;
+    }
+    return NULL;
+}
+
+static unsigned places_without(const struct gb_product *p)
+{
+    struct gb_hold hold;
+    unsigned places;
+
+    gb_hold_begin(&hold); /* a driver's calls are cancellation points, too */
+    places = places_of(NULL, p);
+    gb_hold_end(&hold);
+    return places;
+}
+
+/* Matrices on the host are no reason to open a device: dispatch knows what they gain by it.
+ * Those on a device are never touched by the CPU, whatever became of the device. */
 enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
 {
-    /* without a driver all memory is the host's, and whether to open a device a question of
-     * what that call gains */
-    bool loaded = gb_device_loaded(gb_knobs()->device);
-    struct gb_engine *engine = NULL;
-    enum gb_status s = GB_E_DEVICE;
-    unsigned places = 1;
+    struct gb_engine *engine;
+    unsigned places;
 
     if (p->m == 0 || p->n == 0 || p->batch == 0)
         return GB_ANSWER_OK;
-    /* A device that fails is opened once more, or given up; other threads may find it so. */
-    for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
-        engine = gb_dispatch_engine(loaded);
-        s = engine ? look(engine, p, &places) : GB_SUCCESS;
+    engine = engine_for(p, false, &places);
+    if (!engine) {
+        places = places_without(p);
+        if (places == 2)
+            engine = engine_for(p, true, &places);
+        if (places == 2 && !engine)
+            return GB_ANSWER_DEVICE;
     }
-    if (s != GB_SUCCESS)
-        return GB_ANSWER_DEVICE;
     if (places == 2)
         return run_on_device(p, engine);
     if (places != 1)
