@@ -538,7 +538,7 @@ static enum gb_answer answer_to(enum gb_status s)
     static const enum gb_answer answer[] = {
         [GB_SUCCESS] = GB_ANSWER_OK,      [GB_E_ABSENT] = GB_ANSWER_DEVICE,
         [GB_E_NOMEM] = GB_ANSWER_MEMORY,  [GB_E_UNSUPPORTED] = GB_ANSWER_UNSUPPORTED,
-        [GB_E_DEVICE] = GB_ANSWER_DEVICE,
+        [GB_E_DEVICE] = GB_ANSWER_DEVICE, [GB_E_ARGUMENT] = GB_ANSWER_ARGUMENT,
     };
 
     return answer[s];

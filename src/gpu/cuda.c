@@ -539,7 +539,9 @@ static enum gb_status cuda_launch_shaped(struct gb_device *dev, struct gb_stream
     if (shape->early)
         attributes[config.count++] = (struct cuda_launch_attribute){
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
-    return CU_DEV(dev, cuLaunchKernelEx, &config, f, params, NULL);
+    return gb_backend_check_queued(dev, s,
+                                   cu.cuLaunchKernelEx(&config, f, params, NULL),
+                                   &cu.cuLaunchKernelEx);
 }
 
 static enum gb_status cuda_tensor_map(struct gb_device *dev,
