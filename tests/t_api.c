@@ -693,6 +693,10 @@ static struct gemmblas_product legal(void)
 static void test_refused(void)
 {
     static const void *const nulls[2] = {NULL, NULL};
+    const void *const twice[] = {c0, c0}, *const irregular[] = {c0 + 32, c0, c0 + 40};
+    const void *const apart[] = {c0 + 32, c0, c0 + 48}, *const first[] = {a0, c0 + 8};
+    const void *const two[] = {c0, c0 + 32};
+    const int64_t many = INT64_C(1) << 40;
     struct {
         struct gemmblas_product p;
         uint64_t more;
@@ -726,6 +730,29 @@ static void test_refused(void)
             "a batch that does");
     REFUSED(GEMMBLAS_E_OVERLAP, p.a.data = c0, "A is C");
     REFUSED(GEMMBLAS_E_OVERLAP, p.b.data = c0 + 15, "B begins in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = twice), "one C for two");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 3, p.c.array = irregular), "a list that does");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.a.array = first),
+            "the second A is the first C");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.b.data = c0 + 40),
+            "the B of all is the second C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.bias.data = c0 + 3, "a bias in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.row_scale.data = c0 + 15, "scales of rows in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.col_scale.data = c0, "scales of columns in C");
+    REFUSED(GEMMBLAS_E_OVERLAP,
+            (p.batch = 2, p.c.batch_stride = 32, p.bias.data = c0 + 14,
+             p.bias.batch_stride = 20),
+            "the bias of another product in C");
+    REFUSED(GEMMBLAS_E_ARGUMENT, p.c.row_stride = INT64_MIN, "no stride of C");
+    REFUSED(GEMMBLAS_E_ARGUMENT, p.a.col_stride = INT64_MIN, "no stride of A");
+    REFUSED(GEMMBLAS_E_ARGUMENT, (p.n = 1, p.b.col_stride = INT64_MAX),
+            "no stride of B, though it has one column");
+    REFUSED(GEMMBLAS_E_ARGUMENT, (p.batch = 2, p.c.batch_stride = INT64_MIN),
+            "no stride of a batch");
+    REFUSED(GEMMBLAS_E_MEMORY,
+            (p.m = p.k = many, p.n = 1, p.a.col_stride = p.a.row_stride = 0,
+             p.b.row_stride = 0),
+            "a matrix that cannot be counted, of one element");
 
     is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "a legal call");
     later.p.size = sizeof later;
@@ -750,6 +777,31 @@ static void test_refused(void)
     later.p.alpha[0] = 0;
     later.p.a.data = later.p.b.data = NULL;
     is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "alpha 0 needs no A and B");
+    later.p.k = INT64_MAX;
+    later.p.batch = 2;
+    later.p.c.batch_stride = 16;
+    later.p.a.array = later.p.b.array = (const void *const *)(uintptr_t)64;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "nor their lists");
+    later.p = legal();
+    later.p.batch = 3;
+    later.p.c.array = apart;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "an array of no one distance");
+    later.p = legal();
+    later.p.batch = 1;
+    later.p.c.batch_stride = later.p.a.batch_stride = INT64_MIN;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "the batch stride of one product");
+    /* of 4 tokens three vectors for each of two heads, of 2 elements */
+    later.p = legal();
+    later.p.n = later.p.k = later.p.batch = 2;
+    later.p.a = (struct gemmblas_matrix){c0, NULL, 12, 1, 2};
+    later.p.c = (struct gemmblas_matrix){c0 + 8, NULL, 12, 1, 2};
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "batches that interleave");
+    later.p.c.data = c0 + 1;
+    is_int(GEMMBLAS_E_OVERLAP, gemmblas_gemm(&later.p), "or share an element");
+    later.p = legal();
+    later.p.c.col_stride = 8;
+    later.p.bias.data = c0 + 12;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "a bias between columns of C");
     ok(strcmp(gemmblas_status_text(GEMMBLAS_E_PLACE), gemmblas_status_text(99)) != 0 &&
            strcmp(gemmblas_status_text(-1), gemmblas_status_text(99)) == 0,
        "texts");
