@@ -988,11 +988,43 @@ static int run_panels(const struct theirs *none)
     return wrong;
 }
 
+/* Infinities and NaN of C stay what they are, also where fused sums are not the processor's. */
+static int run_infinite(void)
+{
+    static const double special[] = {INFINITY, -INFINITY, NAN, 1.5};
+    double a[16], b[16], c[16], bias[4] = {1, 1, 1, 1};
+    struct gemmblas_product p = {.size = sizeof p,
+                                 .type = GEMMBLAS_F64,
+                                 .type_c = GEMMBLAS_F64,
+                                 .m = 4,
+                                 .n = 4,
+                                 .k = 4,
+                                 .a = {a, NULL, 1, 4, 0},
+                                 .b = {b, NULL, 1, 4, 0},
+                                 .c = {c, NULL, 1, 4, 0},
+                                 .alpha = {1, 0},
+                                 .beta = {1, 0},
+                                 .bias = {bias, 0}};
+    int wrong = 0;
+
+    for (int i = 0; i < 16; i++) {
+        a[i] = b[i] = 1;
+        c[i] = special[i % 4];
+    }
+    wrong += gemmblas_gemm(&p) != GEMMBLAS_OK;
+    for (int i = 0; i < 16; i++) {
+        double want = special[i % 4] + 5;
+
+        wrong += isnan(want) ? !isnan(c[i]) : !(c[i] == want);
+    }
+    return wrong;
+}
+
 static int child_host(void)
 {
     struct theirs none = theirs_new(false);
     int wrong =
-        run_panels(&none) + run_random(5, 250, 60, false, &none) + run_threads(30);
+        run_infinite() + run_panels(&none) + run_random(5, 250, 60, false, &none) + run_threads(30);
 
     fprintf(stderr, "%d wrong\n", wrong);
     return wrong != 0;
