@@ -731,7 +731,8 @@ static void test_refused(void)
     REFUSED(GEMMBLAS_E_OVERLAP, p.a.data = c0, "A is C");
     REFUSED(GEMMBLAS_E_OVERLAP, p.b.data = c0 + 15, "B begins in C");
     REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = twice), "one C for two");
-    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 3, p.c.array = irregular), "a list that does");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 3, p.c.array = irregular),
+            "a list that does");
     REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.a.array = first),
             "the second A is the first C");
     REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.b.data = c0 + 40),
@@ -1023,8 +1024,8 @@ static int run_infinite(void)
 static int child_host(void)
 {
     struct theirs none = theirs_new(false);
-    int wrong =
-        run_infinite() + run_panels(&none) + run_random(5, 250, 60, false, &none) + run_threads(30);
+    int wrong = run_infinite() + run_panels(&none) +
+                run_random(5, 250, 60, false, &none) + run_threads(30);
 
     fprintf(stderr, "%d wrong\n", wrong);
     return wrong != 0;

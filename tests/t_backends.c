@@ -251,8 +251,8 @@ static void test_memory(const struct words *w, struct rig *r)
     is_int(GB_MEM_MANAGED, gb_device_where("none", (void *)1),
            "%s: though none is to be used", w->ops->name);
     fake_fail(w->where, w->not_started);
-    is_int(GB_MEM_PAGEABLE, w->ops->mem_where(&local), "%s: no answer: the CPU reads it",
-           w->ops->name);
+    is_int(GB_MEM_PAGEABLE, w->ops->mem_where(&local),
+           "%s: no answer: the CPU reads it", w->ops->name);
     fake_fail(w->where, w->not_started);
     is_int(GB_MEM_DEVICE, w->ops->mem_where((void *)64), "%s: or does not",
            w->ops->name);
@@ -593,8 +593,9 @@ static void test_their_mistakes(const struct words *w, struct rig *r)
     static const struct {
         int error;
         enum gb_status status;
-    } mistakes[] = {{1, GB_E_ARGUMENT},   {400, GB_E_ARGUMENT}, {709, GB_E_ARGUMENT},
-                    {801, GB_E_UNSUPPORTED}, {900, GB_E_ARGUMENT}, {908, GB_E_ARGUMENT}};
+    } mistakes[] = {{1, GB_E_ARGUMENT},   {400, GB_E_ARGUMENT},
+                    {709, GB_E_ARGUMENT}, {801, GB_E_UNSUPPORTED},
+                    {900, GB_E_ARGUMENT}, {908, GB_E_ARGUMENT}};
     const struct gb_launch_shape shape = {.grid = 7, .block = 256};
     struct gb_stream *theirs;
     gb_devptr memory;

@@ -27,9 +27,9 @@ enum gemmblas_status {
     GEMMBLAS_OK,
     GEMMBLAS_E_ARGUMENT, /* a size, stride, pointer or flag is illegal */
     GEMMBLAS_E_TYPE,     /* no product of these types, or no such activation of them */
-    GEMMBLAS_E_OVERLAP,  /* elements of C share memory with each other or what is read */
-    GEMMBLAS_E_PLACE,    /* matrices and vectors are partly here, partly there */
-    GEMMBLAS_E_MEMORY,   /* out of memory, or more than can be counted */
+    GEMMBLAS_E_OVERLAP, /* elements of C share memory with each other or what is read */
+    GEMMBLAS_E_PLACE,   /* matrices and vectors are partly here, partly there */
+    GEMMBLAS_E_MEMORY,  /* out of memory, or more than can be counted */
     GEMMBLAS_E_UNSUPPORTED, /* the device has no kernel for it, or no memory for streams */
     GEMMBLAS_E_DEVICE       /* the device failed or is not there; C may be anything */
 };

@@ -185,11 +185,6 @@ struct side {
     int64_t stride, low, high;
 };
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
 /* Is `sum` one of the sums of strides? Of the largest stride few multiples come near enough
  * for the others; where strides are in order, two. */
 static bool is_sum(const struct side *sides, int n, int64_t sum)
@@ -205,8 +200,8 @@ static bool is_sum(const struct side *sides, int n, int64_t sum)
     }
     if (s.stride == 0) /* and so are the rest */
         return sum == 0;
-    from = gb_max(s.low, -floor_div(high - sum, s.stride));
-    to = gb_min(s.high, floor_div(sum - low, s.stride));
+    from = gb_max(s.low, -gb_floor_div(high - sum, s.stride));
+    to = gb_min(s.high, gb_floor_div(sum - low, s.stride));
     for (int64_t i = from; i <= to; i++)
         if (is_sum(sides + 1, n - 1, sum - i * s.stride))
             return true;
@@ -229,7 +224,7 @@ static bool alike_meet(const struct party *a, const struct party *c, bool batche
     const int64_t ours[3] = {a->rows, a->cols, batches ? a->batch : 1};
     const int64_t theirs[3] = {c->rows, c->cols, batches ? c->batch : 1};
     struct side side[3];
-    int64_t whole = floor_div(apart, size);
+    int64_t whole = gb_floor_div(apart, size);
 
     for (int i = 0; i < 3; i++) {
         struct side s = {stride[i], 1 - ours[i], theirs[i] - 1};
@@ -483,6 +478,9 @@ static enum gb_answer check_matrices(const struct gb_product *given)
         p.b = unlisted(&p, p.b, p.type);
     }
     p.c = unlisted(&p, p.c, p.type_c);
+    party[0] = c_of(&p);
+    if (!is_countable(&party[0]))
+        return GB_ANSWER_MEMORY;
     n = parties_of(&p, party);
     for (int i = 0; i < n; i++) {
         if (!span_of(&party[i].x, party[i].rows, party[i].cols, p.batch, party[i].type,
@@ -951,7 +949,8 @@ static enum gb_answer run_on_device(const struct gb_product *given,
         x = plan_of(&one, info);
         answer = queue_planned(&one, &x, engine);
         if (z > 0 && answer != GB_ANSWER_OK)
-            answer = GB_ANSWER_DEVICE; /* the others say that nothing has been touched */
+            answer =
+                GB_ANSWER_DEVICE; /* the others say that nothing has been touched */
     }
     return answer;
 }

@@ -444,7 +444,8 @@ static enum gb_mem_kind cuda_mem_kind(struct gb_device *dev, const void *ptr)
 }
 
 static pthread_once_t query_once = PTHREAD_ONCE_INIT;
-static cuda_query loaded_query; /* of the program's driver, which we need not have started */
+static cuda_query
+    loaded_query; /* of the program's driver, which we need not have started */
 
 static void find_query(void)
 {
@@ -539,9 +540,8 @@ static enum gb_status cuda_launch_shaped(struct gb_device *dev, struct gb_stream
     if (shape->early)
         attributes[config.count++] = (struct cuda_launch_attribute){
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
-    return gb_backend_check_queued(dev, s,
-                                   cu.cuLaunchKernelEx(&config, f, params, NULL),
-                                   &cu.cuLaunchKernelEx);
+    return gb_backend_check_queued(
+        dev, s, cu.cuLaunchKernelEx(&config, f, params, NULL), &cu.cuLaunchKernelEx);
 }
 
 static enum gb_status cuda_tensor_map(struct gb_device *dev,
