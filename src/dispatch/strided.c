@@ -223,7 +223,7 @@ static bool alike_meet(const struct party *a, const struct party *c, bool batche
     const int64_t stride[3] = {c->x.row, c->x.col, batches ? c->x.batch : 0};
     const int64_t ours[3] = {a->rows, a->cols, batches ? a->batch : 1};
     const int64_t theirs[3] = {c->rows, c->cols, batches ? c->batch : 1};
-    struct side side[3];
+    struct side side[3] = {{.stride = 0}};
     int64_t whole = gb_floor_div(apart, size);
 
     for (int i = 0; i < 3; i++) {
