@@ -189,11 +189,12 @@ struct side {
  * for the others; where strides are in order, two. */
 static bool is_sum(const struct side *sides, int n, int64_t sum)
 {
-    const struct side s = sides[0];
     int64_t low = 0, high = 0, from, to;
+    struct side s;
 
     if (n == 0)
         return sum == 0;
+    s = sides[0];
     for (int i = 1; i < n; i++) {
         low += sides[i].stride * sides[i].low;
         high += sides[i].stride * sides[i].high;
