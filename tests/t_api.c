@@ -808,6 +808,90 @@ static void test_refused(void)
        "texts");
 }
 
+/* ---- overlaps, against counting ---------------------------------------------------------- */
+
+enum { POOL = 4096, MIDDLE = POOL / 2 };
+
+static float pool[POOL];
+
+/* Whose elements are where: false when one is there twice. */
+static bool mark(unsigned char *at, const struct gemmblas_matrix *x, int64_t rows,
+                 int64_t cols, int64_t batch)
+{
+    bool once = true;
+
+    for (int64_t z = 0; z < batch; z++)
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t i = 0; i < rows; i++) {
+                const float *first = x->array ? x->array[z] : x->data;
+                int64_t e = first - pool + i * x->row_stride + j * x->col_stride +
+                            (x->array ? 0 : z * x->batch_stride);
+
+                once = once && !at[e];
+                at[e] = 1;
+            }
+    return once;
+}
+
+static struct gemmblas_matrix random_matrix(struct verify_random *r, const void **list,
+                                            int64_t batch)
+{
+    struct gemmblas_matrix x = {.data = pool + MIDDLE + verify_below(r, 60)};
+
+    x.row_stride = verify_below(r, 2) ? 1 : verify_below(r, 25) - 12;
+    x.col_stride = verify_below(r, 2) ? 12 : verify_below(r, 25) - 12;
+    x.batch_stride = verify_below(r, 49) - 24;
+    if (verify_below(r, 2))
+        x.array = list;
+    for (int64_t z = 0; z < batch; z++)
+        list[z] = pool + MIDDLE + verify_below(r, 100);
+    return x;
+}
+
+/* Nothing shared is ever taken; and where strides are the same, what is not shared is taken if
+ * it is without A. */
+static void test_overlap(void)
+{
+    struct verify_random r = verify_seed(21);
+    int missed = 0, refused = 0, taken = 0, shared = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        static unsigned char c_at[POOL], a_at[POOL];
+        const void *lists[2][4];
+        struct gemmblas_product p = legal();
+        bool apart, alike = verify_below(&r, 2), meet = false;
+        int status, alone;
+
+        p.m = 1 + verify_below(&r, 4);
+        p.n = 1 + verify_below(&r, 4);
+        p.k = 1 + verify_below(&r, 4);
+        p.batch = 1 + verify_below(&r, 3);
+        p.b = (struct gemmblas_matrix){b0, NULL, 1, 4, 0};
+        p.c = random_matrix(&r, lists[0], p.batch);
+        alone = gemmblas_gemm(&p);
+        p.a = random_matrix(&r, lists[1], p.batch);
+        if (alike) {
+            p.a.row_stride = p.c.row_stride;
+            p.a.col_stride = p.c.col_stride;
+            p.a.batch_stride = p.c.batch_stride;
+        }
+        memset(c_at, 0, sizeof c_at);
+        memset(a_at, 0, sizeof a_at);
+        apart = mark(c_at, &p.c, p.m, p.n, p.batch);
+        mark(a_at, &p.a, p.m, p.k, p.batch);
+        for (int e = 0; e < POOL; e++)
+            meet = meet || (c_at[e] && a_at[e]);
+        status = gemmblas_gemm(&p);
+        missed += (meet || !apart) && status != GEMMBLAS_E_OVERLAP;
+        refused += alike && !meet && alone == GEMMBLAS_OK && status != GEMMBLAS_OK;
+        taken += status == GEMMBLAS_OK;
+        shared += meet && apart;
+    }
+    ok(missed == 0 && refused == 0 && taken > 1000 && shared > 1000,
+       "overlaps: %d missed, %d refused for nothing, %d taken, %d shared", missed,
+       refused, taken, shared);
+}
+
 static void test_mixed(void)
 {
     struct memory x = memory_new(256);
@@ -1069,6 +1153,7 @@ int main(int argc, char **argv)
         return child_cold();
     plan_lazy();
     test_refused();
+    test_overlap();
     engine = gb_dispatch_engine(true);
     if (engine) {
         dev = gb_engine_device(engine);
