@@ -52,6 +52,7 @@ const char *gb_status_text(enum gb_status s)
         [GB_E_NOMEM] = "out of device or pinned memory",
         [GB_E_UNSUPPORTED] = "no kernel or image for this device",
         [GB_E_DEVICE] = "the device failed",
+        [GB_E_ARGUMENT] = "not a stream that work can be queued in",
     };
 
     return text[s];

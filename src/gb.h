@@ -55,6 +55,7 @@ enum gb_status {
     GB_E_NOMEM,       /* device or pinned memory refused; the device is still good */
     GB_E_UNSUPPORTED, /* no kernel or image for this device */
     GB_E_DEVICE,      /* the device failed; what it held is lost */
+    GB_E_ARGUMENT,    /* a stream of the program's is none, or may not be used so */
 };
 
 /* A scalar in the widest type: an f16, f32 or f64 passes through unchanged; im is 0 for the

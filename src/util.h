@@ -26,6 +26,12 @@ static inline int64_t gb_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
+/* b > 0 */
+static inline int64_t gb_floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
 static inline int64_t gb_round_up(int64_t a, int64_t to)
 {
     return gb_ceil_div(a, to) * to;

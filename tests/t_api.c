@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "dispatch.h"
@@ -692,6 +693,10 @@ static struct gemmblas_product legal(void)
 static void test_refused(void)
 {
     static const void *const nulls[2] = {NULL, NULL};
+    const void *const twice[] = {c0, c0}, *const irregular[] = {c0 + 32, c0, c0 + 40};
+    const void *const apart[] = {c0 + 32, c0, c0 + 48}, *const first[] = {a0, c0 + 8};
+    const void *const two[] = {c0, c0 + 32};
+    const int64_t many = INT64_C(1) << 40;
     struct {
         struct gemmblas_product p;
         uint64_t more;
@@ -725,6 +730,30 @@ static void test_refused(void)
             "a batch that does");
     REFUSED(GEMMBLAS_E_OVERLAP, p.a.data = c0, "A is C");
     REFUSED(GEMMBLAS_E_OVERLAP, p.b.data = c0 + 15, "B begins in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = twice), "one C for two");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 3, p.c.array = irregular),
+            "a list that does");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.a.array = first),
+            "the second A is the first C");
+    REFUSED(GEMMBLAS_E_OVERLAP, (p.batch = 2, p.c.array = two, p.b.data = c0 + 40),
+            "the B of all is the second C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.bias.data = c0 + 3, "a bias in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.row_scale.data = c0 + 15, "scales of rows in C");
+    REFUSED(GEMMBLAS_E_OVERLAP, p.col_scale.data = c0, "scales of columns in C");
+    REFUSED(GEMMBLAS_E_OVERLAP,
+            (p.batch = 2, p.c.batch_stride = 32, p.bias.data = c0 + 14,
+             p.bias.batch_stride = 20),
+            "the bias of another product in C");
+    REFUSED(GEMMBLAS_E_ARGUMENT, p.c.row_stride = INT64_MIN, "no stride of C");
+    REFUSED(GEMMBLAS_E_ARGUMENT, p.a.col_stride = INT64_MIN, "no stride of A");
+    REFUSED(GEMMBLAS_E_ARGUMENT, (p.n = 1, p.b.col_stride = INT64_MAX),
+            "no stride of B, though it has one column");
+    REFUSED(GEMMBLAS_E_ARGUMENT, (p.batch = 2, p.c.batch_stride = INT64_MIN),
+            "no stride of a batch");
+    REFUSED(GEMMBLAS_E_MEMORY,
+            (p.m = p.k = many, p.n = 1, p.a.col_stride = p.a.row_stride = 0,
+             p.b.row_stride = 0),
+            "a matrix that cannot be counted, of one element");
 
     is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "a legal call");
     later.p.size = sizeof later;
@@ -749,9 +778,118 @@ static void test_refused(void)
     later.p.alpha[0] = 0;
     later.p.a.data = later.p.b.data = NULL;
     is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "alpha 0 needs no A and B");
+    later.p.k = INT64_MAX;
+    later.p.batch = 2;
+    later.p.c.batch_stride = 16;
+    later.p.a.array = later.p.b.array = (const void *const *)(uintptr_t)64;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "nor their lists");
+    later.p = legal();
+    later.p.batch = 3;
+    later.p.c.array = apart;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "an array of no one distance");
+    later.p = legal();
+    later.p.batch = 1;
+    later.p.c.batch_stride = later.p.a.batch_stride = INT64_MIN;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "the batch stride of one product");
+    /* of 4 tokens three vectors for each of two heads, of 2 elements */
+    later.p = legal();
+    later.p.n = later.p.k = later.p.batch = 2;
+    later.p.a = (struct gemmblas_matrix){c0, NULL, 12, 1, 2};
+    later.p.c = (struct gemmblas_matrix){c0 + 8, NULL, 12, 1, 2};
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "batches that interleave");
+    later.p.c.data = c0 + 1;
+    is_int(GEMMBLAS_E_OVERLAP, gemmblas_gemm(&later.p), "or share an element");
+    later.p = legal();
+    later.p.c.col_stride = 8;
+    later.p.bias.data = c0 + 12;
+    is_int(GEMMBLAS_OK, gemmblas_gemm(&later.p), "a bias between columns of C");
     ok(strcmp(gemmblas_status_text(GEMMBLAS_E_PLACE), gemmblas_status_text(99)) != 0 &&
            strcmp(gemmblas_status_text(-1), gemmblas_status_text(99)) == 0,
        "texts");
+}
+
+/* ---- overlaps, against counting ---------------------------------------------------------- */
+
+enum { POOL = 4096, MIDDLE = POOL / 2 };
+
+static float pool[POOL];
+
+/* Whose elements are where: false when one is there twice. */
+static bool mark(unsigned char *at, const struct gemmblas_matrix *x, int64_t rows,
+                 int64_t cols, int64_t batch)
+{
+    bool once = true;
+
+    for (int64_t z = 0; z < batch; z++)
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t i = 0; i < rows; i++) {
+                const float *first = x->array ? x->array[z] : x->data;
+                int64_t e = first - pool + i * x->row_stride + j * x->col_stride +
+                            (x->array ? 0 : z * x->batch_stride);
+
+                once = once && !at[e];
+                at[e] = 1;
+            }
+    return once;
+}
+
+static struct gemmblas_matrix random_matrix(struct verify_random *r, const void **list,
+                                            int64_t batch)
+{
+    struct gemmblas_matrix x = {.data = pool + MIDDLE + verify_below(r, 60)};
+
+    x.row_stride = verify_below(r, 2) ? 1 : verify_below(r, 25) - 12;
+    x.col_stride = verify_below(r, 2) ? 12 : verify_below(r, 25) - 12;
+    x.batch_stride = verify_below(r, 49) - 24;
+    if (verify_below(r, 2))
+        x.array = list;
+    for (int64_t z = 0; z < batch; z++)
+        list[z] = pool + MIDDLE + verify_below(r, 100);
+    return x;
+}
+
+/* Nothing shared is ever taken; and where strides are the same, what is not shared is taken if
+ * it is without A. */
+static void test_overlap(void)
+{
+    struct verify_random r = verify_seed(21);
+    int missed = 0, refused = 0, taken = 0, shared = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        static unsigned char c_at[POOL], a_at[POOL];
+        const void *lists[2][4];
+        struct gemmblas_product p = legal();
+        bool apart, alike = verify_below(&r, 2), meet = false;
+        int status, alone;
+
+        p.m = 1 + verify_below(&r, 4);
+        p.n = 1 + verify_below(&r, 4);
+        p.k = 1 + verify_below(&r, 4);
+        p.batch = 1 + verify_below(&r, 3);
+        p.b = (struct gemmblas_matrix){b0, NULL, 1, 4, 0};
+        p.c = random_matrix(&r, lists[0], p.batch);
+        alone = gemmblas_gemm(&p);
+        p.a = random_matrix(&r, lists[1], p.batch);
+        if (alike) {
+            p.a.row_stride = p.c.row_stride;
+            p.a.col_stride = p.c.col_stride;
+            p.a.batch_stride = p.c.batch_stride;
+        }
+        memset(c_at, 0, sizeof c_at);
+        memset(a_at, 0, sizeof a_at);
+        apart = mark(c_at, &p.c, p.m, p.n, p.batch);
+        mark(a_at, &p.a, p.m, p.k, p.batch);
+        for (int e = 0; e < POOL; e++)
+            meet = meet || (c_at[e] && a_at[e]);
+        status = gemmblas_gemm(&p);
+        missed += (meet || !apart) && status != GEMMBLAS_E_OVERLAP;
+        refused += alike && !meet && alone == GEMMBLAS_OK && status != GEMMBLAS_OK;
+        taken += status == GEMMBLAS_OK;
+        shared += meet && apart;
+    }
+    ok(missed == 0 && refused == 0 && taken > 1000 && shared > 1000,
+       "overlaps: %d missed, %d refused for nothing, %d taken, %d shared", missed,
+       refused, taken, shared);
 }
 
 static void test_mixed(void)
@@ -801,6 +939,106 @@ static void test_stride_of_one(void)
     memory_drop(&x);
 }
 
+/* ---- without a device that could be used -------------------------------------------------- */
+
+static void take_device(struct gb_guest *guest)
+{
+    struct gb_engine *engine = gb_dispatch_engine(true);
+
+    if (!engine)
+        bail("no device");
+    dev = gb_engine_device(engine);
+    ops = dev->ops;
+    must(ops->enter(dev, guest), "enter");
+}
+
+static struct gemmblas_product on_device(const struct memory *x)
+{
+    struct gemmblas_product p = legal();
+
+    p.a.data = p.b.data = seen(x);
+    p.c.data = seen(x) + 64;
+    return p;
+}
+
+/* The device is lost, comes back, and is lost for good: its memory is nobody's then. */
+static int child_lost(void)
+{
+    struct gemmblas_product p = legal(), host = legal();
+    struct gb_guest guest;
+    struct memory x;
+
+    for (int i = 0; i < 2; i++) {
+        take_device(&guest);
+        x = memory_new(256);
+        p = on_device(&x);
+        ops->leave(dev, &guest);
+        if (gemmblas_gemm(&p) != GEMMBLAS_E_DEVICE)
+            bail("a launch that failed");
+    }
+    if (gb_dispatch_engine(true))
+        bail("the device is still there");
+    if (gemmblas_gemm(&host) != GEMMBLAS_OK)
+        bail("no product on the host");
+    return gemmblas_gemm(&p) == GEMMBLAS_E_DEVICE ? 0 : 1;
+}
+
+/* What was the parent's device is none of a forked child's. */
+static int child_forked(void)
+{
+    struct gemmblas_product p, host = legal();
+    struct gb_guest guest;
+    struct memory x;
+    int status;
+    pid_t pid;
+
+    take_device(&guest);
+    x = memory_new(256);
+    p = on_device(&x);
+    ops->leave(dev, &guest);
+    pid = fork();
+    if (pid == 0)
+        _exit(gemmblas_gemm(&p) == GEMMBLAS_E_DEVICE ? gemmblas_gemm(&host) : 99);
+    status = child_wait(pid, 20);
+    return status == GEMMBLAS_OK ? 0 : 1;
+}
+
+/* Small products in host memory, or none that may use a device, open none. */
+static int child_cold(void)
+{
+    struct gemmblas_product p = legal();
+
+    if (gemmblas_gemm(&p) != GEMMBLAS_OK)
+        bail("no product");
+    return gb_dispatch_engine(false) ? 1 : 0;
+}
+
+static void test_without(void)
+{
+    static const struct {
+        const char *name, *mode, *change[4];
+    } cases[] = {
+        {"memory of a lost device",
+         "lost",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_FAULT=launch@1+", NULL}},
+        {"memory of the parent's device",
+         "forked",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_FAULT", NULL}},
+        {"small products open no device",
+         "cold",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE", NULL}},
+        {"nor do those for the CPU",
+         "cold",
+         {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_ROUTE=cpu", NULL}},
+    };
+    struct child c;
+
+    for (size_t i = 0; i < GB_COUNT(cases); i++) {
+        child_run(&c, cases[i].mode, cases[i].change, 60);
+        ok(child_passed(&c), "%s", cases[i].name);
+    }
+}
+
 /* ---- matrices on the host, in children --------------------------------------------------- */
 
 /* Large enough to be cut where memory is short: each panel has its own entries of vectors. */
@@ -835,11 +1073,43 @@ static int run_panels(const struct theirs *none)
     return wrong;
 }
 
+/* Infinities and NaN of C stay what they are, also where fused sums are not the processor's. */
+static int run_infinite(void)
+{
+    static const double special[] = {INFINITY, -INFINITY, NAN, 1.5};
+    double a[16], b[16], c[16], bias[4] = {1, 1, 1, 1};
+    struct gemmblas_product p = {.size = sizeof p,
+                                 .type = GEMMBLAS_F64,
+                                 .type_c = GEMMBLAS_F64,
+                                 .m = 4,
+                                 .n = 4,
+                                 .k = 4,
+                                 .a = {a, NULL, 1, 4, 0},
+                                 .b = {b, NULL, 1, 4, 0},
+                                 .c = {c, NULL, 1, 4, 0},
+                                 .alpha = {1, 0},
+                                 .beta = {1, 0},
+                                 .bias = {bias, 0}};
+    int wrong = 0;
+
+    for (int i = 0; i < 16; i++) {
+        a[i] = b[i] = 1;
+        c[i] = special[i % 4];
+    }
+    wrong += gemmblas_gemm(&p) != GEMMBLAS_OK;
+    for (int i = 0; i < 16; i++) {
+        double want = special[i % 4] + 5;
+
+        wrong += isnan(want) ? !isnan(c[i]) : !(c[i] == want);
+    }
+    return wrong;
+}
+
 static int child_host(void)
 {
     struct theirs none = theirs_new(false);
-    int wrong =
-        run_panels(&none) + run_random(5, 250, 60, false, &none) + run_threads(30);
+    int wrong = run_infinite() + run_panels(&none) +
+                run_random(5, 250, 60, false, &none) + run_threads(30);
 
     fprintf(stderr, "%d wrong\n", wrong);
     return wrong != 0;
@@ -875,8 +1145,15 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "host") == 0)
         return child_host();
+    if (argc > 1 && strcmp(argv[1], "lost") == 0)
+        return child_lost();
+    if (argc > 1 && strcmp(argv[1], "forked") == 0)
+        return child_forked();
+    if (argc > 1 && strcmp(argv[1], "cold") == 0)
+        return child_cold();
     plan_lazy();
     test_refused();
+    test_overlap();
     engine = gb_dispatch_engine(true);
     if (engine) {
         dev = gb_engine_device(engine);
@@ -894,6 +1171,7 @@ int main(int argc, char **argv)
     } else {
         skip("no device for GEMMBLAS_DEVICE");
     }
+    test_without();
     test_host();
     return 0;
 }

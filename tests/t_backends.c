@@ -53,8 +53,8 @@ struct words {
     const char *flat, *rows, *one_by_one, *module, *launch, *shaped, *bare;
     const char *load, *launch_name, *alloc_name, *host_alloc_name, *query, *record,
         *push;
-    const char *queued_name, *pool, *queued;
-    int no_image[4], not_ready, out_of_memory, broken;
+    const char *queued_name, *pool, *queued, *where;
+    int no_image[4], not_ready, out_of_memory, broken, not_started;
     const char *arch;
 };
 
@@ -92,13 +92,15 @@ static const struct words cuda = {
     .record = "cuEventRecord",
     .push = "cuCtxPushCurrent_v2",
     .queued_name = "cuMemAllocFromPoolAsync",
-    .pool = "cuMemPoolCreate 1 0 1 0 0\ncuMemPoolSetAttribute 6 4 ffffffffffffffff\n"
+    .pool = "cuMemPoolCreate 1 0 1 0 0\ncuMemPoolSetAttribute 6 4 10000000\n"
             "cuMemAllocFromPoolAsync 500 6 99\n",
     .queued = "cuMemAllocFromPoolAsync 500 6 99\ncuMemFreeAsync d2 99\n",
     .no_image = {200, 209, 218, 222},
     .not_ready = 600,
     .out_of_memory = 2,
     .broken = 719,
+    .where = "cuPointerGetAttributes",
+    .not_started = 3,
     .arch = "sm_90",
 };
 
@@ -133,13 +135,15 @@ static const struct words hip = {
     .record = "hipEventRecord",
     .push = "hipSetDevice",
     .queued_name = "hipMallocFromPoolAsync",
-    .pool = "hipMemPoolCreate 1 0 1 0 0\nhipMemPoolSetAttribute 6 4 ffffffffffffffff\n"
+    .pool = "hipMemPoolCreate 1 0 1 0 0\nhipMemPoolSetAttribute 6 4 10000000\n"
             "hipMallocFromPoolAsync 500 6 99\n",
     .queued = "hipMallocFromPoolAsync 500 6 99\nhipFreeAsync d2 99\n",
     .no_image = {200, 209, 218, 500},
     .not_ready = 600,
     .out_of_memory = 2,
     .broken = 719,
+    .where = "hipPointerGetAttributes",
+    .not_started = 3,
     .arch = "gfx942",
 };
 
@@ -236,6 +240,21 @@ static void test_memory(const struct words *w, struct rig *r)
     is_int(GB_MEM_MANAGED, w->ops->mem_kind(r->dev, (void *)1), "%s: managed",
            w->ops->name);
     is_int(GB_MEM_FOREIGN, w->ops->mem_kind(r->dev, (void *)2), "%s: of another device",
+           w->ops->name);
+    ok(w->ops->loaded() &&
+           w->ops->mem_where((void *)(uintptr_t)(r->mem + 5)) == GB_MEM_DEVICE &&
+           w->ops->mem_where((void *)2) == GB_MEM_DEVICE &&
+           w->ops->mem_where((void *)1) == GB_MEM_MANAGED &&
+           w->ops->mem_where(r->host) == GB_MEM_PINNED &&
+           w->ops->mem_where(&local) == GB_MEM_PAGEABLE,
+       "%s: the same without a device", w->ops->name);
+    is_int(GB_MEM_MANAGED, gb_device_where("none", (void *)1),
+           "%s: though none is to be used", w->ops->name);
+    fake_fail(w->where, w->not_started);
+    is_int(GB_MEM_PAGEABLE, w->ops->mem_where(&local),
+           "%s: no answer: the CPU reads it", w->ops->name);
+    fake_fail(w->where, w->not_started);
+    is_int(GB_MEM_DEVICE, w->ops->mem_where((void *)64), "%s: or does not",
            w->ops->name);
     if (w == &hip)
         is_int(0, ((int (*)(void))symbol("hipGetLastError"))(),
@@ -568,6 +587,43 @@ static void test_queued(const struct words *w, struct rig *r)
     IS_CALLS(w->queued, "%s: in that stream, which stays", w->ops->name);
 }
 
+/* What the program did to its stream is no failure of the device, which goes on. */
+static void test_their_mistakes(const struct words *w, struct rig *r)
+{
+    static const struct {
+        int error;
+        enum gb_status status;
+    } mistakes[] = {{1, GB_E_ARGUMENT},   {400, GB_E_ARGUMENT},
+                    {709, GB_E_ARGUMENT}, {801, GB_E_UNSUPPORTED},
+                    {900, GB_E_ARGUMENT}, {908, GB_E_ARGUMENT}};
+    const struct gb_launch_shape shape = {.grid = 7, .block = 256};
+    struct gb_stream *theirs;
+    gb_devptr memory;
+
+    w->ops->stream_borrow(r->dev, (void *)99, &theirs);
+    for (size_t i = 0; i < GB_COUNT(mistakes); i++) {
+        int error = mistakes[i].error;
+
+        fake_fail(w->queued_name, error);
+        is_int(mistakes[i].status, w->ops->alloc_queued(r->dev, theirs, 500, &memory),
+               "%s: error %d of memory in a borrowed stream", w->ops->name, error);
+        fake_fail(w->launch_name, error);
+        is_int(mistakes[i].status,
+               w->ops->launch(r->dev, theirs, r->f, 1, 1, 0, "12345678", 8),
+               "%s: error %d of a launch there", w->ops->name, error);
+        if (!w->ops->launch_shaped)
+            continue;
+        fake_fail("cuLaunchKernelEx", error);
+        is_int(mistakes[i].status,
+               w->ops->launch_shaped(r->dev, theirs, r->f, &shape, "12345678", 8),
+               "%s: error %d of a launch with a shape", w->ops->name, error);
+    }
+    is_int(GB_SUCCESS, w->ops->launch(r->dev, theirs, r->f, 1, 1, 0, "12345678", 8),
+           "%s: the device is still good", w->ops->name);
+    w->ops->stream_return(r->dev, theirs);
+    fake_calls();
+}
+
 /* All of one back end; alone in a process, because a driver is loaded once. */
 static void test_back_end(const struct words *w)
 {
@@ -581,6 +637,7 @@ static void test_back_end(const struct words *w)
     test_copies(w, &r);
     test_kernels(w, &r);
     test_queued(w, &r);
+    test_their_mistakes(w, &r);
     test_release(w, &r);
     test_timers(w);
     test_loss(w);

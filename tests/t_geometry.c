@@ -245,11 +245,14 @@ static bool fits(const struct gb_need *need, struct gb_rect r, int64_t ld)
 static bool buffers_suffice(const struct gb_plan *plan, struct verify_random *r)
 {
     struct gb_needs needs = gb_plan_needs(plan);
+    const struct gb_extra extra = {.bias = plan, .col_scale = plan, .bias_wide = true};
+    struct gb_plan fused = *plan;
     enum gb_type type = plan->p.type;
     int64_t a = 0, b = 0;
     size_t size = gb_type_size(type), most;
 
     (void)r;
+    fused.p.extra = &extra;
     for (int64_t i = 0; i < steps_of(plan); i++) {
         struct gb_rect ra = gb_step_a(plan, i), rb = gb_step_b(plan, i);
         struct gb_rect rc = gb_plan_panel(plan, gb_step_panel(plan, i));
@@ -275,7 +278,9 @@ static bool buffers_suffice(const struct gb_plan *plan, struct verify_random *r)
     return needs.a.n == 1 + (a > 0) && needs.b.n == 1 + (b > 0) &&
            needs.c.n == 1 + (gb_plan_panels(plan) > 1) &&
            needs.partial.n == (plan->splits > 1 || gb_plan_ranges(plan) > 1) &&
-           gb_plan_bytes(plan) == most;
+           gb_plan_bytes(plan) == most &&
+           gb_plan_bytes(&fused) == most + gb_plan_vectors(&fused).bytes &&
+           gb_plan_vectors(&fused).bytes > 0;
 }
 
 /* ---- what kernels are told ---- */

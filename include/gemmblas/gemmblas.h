@@ -27,11 +27,11 @@ enum gemmblas_status {
     GEMMBLAS_OK,
     GEMMBLAS_E_ARGUMENT, /* a size, stride, pointer or flag is illegal */
     GEMMBLAS_E_TYPE,     /* no product of these types, or no such activation of them */
-    GEMMBLAS_E_OVERLAP,  /* elements of C share memory with each other, with A or B */
-    GEMMBLAS_E_PLACE,    /* matrices and vectors are partly here, partly there */
-    GEMMBLAS_E_MEMORY,   /* out of memory */
-    GEMMBLAS_E_UNSUPPORTED, /* the device has no kernel for it */
-    GEMMBLAS_E_DEVICE       /* the device failed */
+    GEMMBLAS_E_OVERLAP, /* elements of C share memory with each other or what is read */
+    GEMMBLAS_E_PLACE,   /* matrices and vectors are partly here, partly there */
+    GEMMBLAS_E_MEMORY,  /* out of memory, or more than can be counted */
+    GEMMBLAS_E_UNSUPPORTED, /* the device has no kernel for it, or no memory for streams */
+    GEMMBLAS_E_DEVICE       /* the device failed or is not there; C may be anything */
 };
 
 enum gemmblas_type {
@@ -103,14 +103,24 @@ struct gemmblas_product {
  * their own. Complex types have no activation. With beta 0, C is not read; with alpha 0 or k 0,
  * neither A nor B.
  *
+ * No element of C may be another one's, in the whole batch, nor one of any A, B or vector that is
+ * read. Matrices that interleave are legal: where both have the same strides and sizes of
+ * elements, or lie in columns or rows of unit stride. Of other strides, the ranges of memory must
+ * not meet. Within C's batch each stride must lead beyond what the smaller ones reach, unless C
+ * is an array of addresses at no one distance.
+ *
  * Matrices and vectors in device memory: the work is queued in `stream`, after what is queued
  * there; the call does not wait, and what it needs of memory is taken and released in the order
  * of the stream. Matrices in host memory: C is final when the call returns; a device computes it
  * where that pays (GEMMBLAS_ROUTE), else the CPU; without any device too. Threads may call at
  * the same time.
  *
- * Returns an enum gemmblas_status. Of GEMMBLAS_E_ARGUMENT, TYPE, OVERLAP, PLACE and MEMORY
- * nothing has been touched. */
+ * Memory of a device that is not used (GEMMBLAS_DEVICE), that failed, or that was the parent's of
+ * a forked process is answered by GEMMBLAS_E_DEVICE. GEMMBLAS_E_ARGUMENT may also say that the
+ * driver does not take work in `stream`, and GEMMBLAS_MEM_LIMIT is not for memory of streams.
+ *
+ * Returns an enum gemmblas_status. Of GEMMBLAS_E_ARGUMENT, TYPE, OVERLAP, PLACE, MEMORY and
+ * UNSUPPORTED nothing has been touched. */
 GEMMBLAS_API int gemmblas_gemm(const struct gemmblas_product *product);
 
 /* One sentence; static storage. */

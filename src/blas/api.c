@@ -47,7 +47,8 @@ const char *gemmblas_status_text(int status)
         [GEMMBLAS_OK] = "success",
         [GEMMBLAS_E_ARGUMENT] = "a size, stride, pointer or flag is illegal",
         [GEMMBLAS_E_TYPE] = "there is no such product of these types",
-        [GEMMBLAS_E_OVERLAP] = "elements of C share memory with each other, A or B",
+        [GEMMBLAS_E_OVERLAP] =
+            "elements of C share memory with each other or what is read",
         [GEMMBLAS_E_PLACE] =
             "matrices and vectors are neither all in host memory nor all on the device",
         [GEMMBLAS_E_MEMORY] = "out of memory",

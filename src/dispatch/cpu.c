@@ -24,8 +24,8 @@ static double gb_fma_f64(double x, double y, double z)
     double xh = split * x, yh = split * y, lost;
 
     if (!(p < 1e270 && p > -1e270 && x < 1e270 && x > -1e270 && y < 1e270 &&
-          y > -1e270))
-        return s; /* infinite, or nearly; NaN */
+          y > -1e270 && s - s == 0))
+        return s; /* infinite, or nearly; NaN; the sum also by z */
     xh -= xh - x;
     yh -= yh - y;
     lost = xh * yh - p + xh * (y - yh) + (x - xh) * yh + (x - xh) * (y - yh);
@@ -412,8 +412,9 @@ void gb_cpu_extra_gemm(const struct gb_problem *p)
     enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
     int64_t size = (int64_t)gb_type_size(acc), rows, cols;
     _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
-    char *sums = p->extra ? calloc(1, SUMS_BYTES) : NULL;
-    int64_t most = (sums ? SUMS_BYTES : FEW_BYTES) / size;
+    size_t bytes = (size_t)gb_min(p->m * p->n * size, SUMS_BYTES);
+    char *sums = p->extra ? calloc(1, bytes) : NULL;
+    int64_t most = (sums ? (int64_t)bytes : FEW_BYTES) / size;
 
     if (!p->extra) {
         gb_cpu_real_gemm(p);

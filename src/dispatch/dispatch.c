@@ -63,7 +63,7 @@ static void init(void)
     rates = gb_model_rates(environment);
     if (strstr(knobs->route, "gpu"))
         set_fast(0);
-    else if (strcmp(knobs->route, "cpu") == 0 || strcmp(knobs->device, "none") == 0)
+    else if (strcmp(knobs->route, "cpu") == 0 || gb_device_is_none(knobs->device))
         set_fast(UINT64_MAX);
     else
         set_fast(gb_route_floor(&rates));
@@ -393,7 +393,7 @@ struct gb_engine *gb_dispatch_engine(bool wait)
     struct gb_engine *e = NULL;
 
     pthread_once(&once, first_call);
-    if (strcmp(gb_knobs()->device, "none") != 0 &&
+    if (!gb_device_is_none(gb_knobs()->device) &&
         (wait || atomic_load(&phase) == OPEN) && warm(GB_ROUTE_GPU, 0) == GB_OK) {
         if (good())
             e = engine;

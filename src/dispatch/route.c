@@ -24,17 +24,11 @@ static intptr_t runs_end(const struct runs *r)
     return r->start + (r->cols - 1) * r->pitch + r->run;
 }
 
-/* floor(a / b) for b > 0. */
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
-
 /* Does the byte interval [lo, hi) meet a run of x? The first run that ends after lo is the
  * only candidate that matters: it meets the interval when it starts before hi. */
 static bool meets(const struct runs *x, intptr_t lo, intptr_t hi)
 {
-    int64_t j = floor_div(lo - x->start - x->run, x->pitch) + 1;
+    int64_t j = gb_floor_div(lo - x->start - x->run, x->pitch) + 1;
 
     if (j < 0)
         j = 0;
@@ -49,7 +43,7 @@ static bool share(const struct runs *x, const struct runs *y)
         /* One lattice: run j of x lies d bytes after run j of y, the same d for every j. So
          * only the shifts q and q+1 (in runs) can bring two runs together. */
         int64_t d = (int64_t)(x->start - y->start);
-        int64_t q = floor_div(d, x->pitch), r = d - q * x->pitch;
+        int64_t q = gb_floor_div(d, x->pitch), r = d - q * x->pitch;
         bool same = r < y->run && q < y->cols && -q < x->cols;
         bool next = r + x->run > x->pitch && q + 1 < y->cols && -(q + 1) < x->cols;
 

@@ -45,21 +45,25 @@ static enum gb_type precision(const struct gb_product *p)
 
 /* ---- is it legal? ----------------------------------------------------------------------- */
 
-/* Bytes from the first element of a matrix that its elements lie in: [low, high). False when
- * they are beyond what an address can tell. */
+/* Nothing in memory is further away, and sums of a few such numbers are no overflow. */
+static const int64_t FAR = INT64_C(1) << 62;
+
+/* Bytes from the first element of a matrix that its elements lie in: [low, high). */
 struct span {
     int64_t low, high;
 };
 
+/* False when it is beyond what an address can tell. */
 static bool reach(struct span *s, int64_t count, int64_t stride, int64_t size)
 {
     int64_t last;
 
-    if (__builtin_mul_overflow(count - 1, stride, &last) ||
-        __builtin_mul_overflow(last, size, &last))
+    if (stride >= FAR / size || stride <= -FAR / size ||
+        __builtin_mul_overflow(count - 1, stride * size, &last) ||
+        __builtin_add_overflow(last < 0 ? s->low : s->high, last,
+                               last < 0 ? &s->low : &s->high))
         return false;
-    return !__builtin_add_overflow(last < 0 ? s->low : s->high, last,
-                                   last < 0 ? &s->low : &s->high);
+    return s->low > -FAR && s->high < FAR;
 }
 
 static bool span_of(const struct gb_matrix *x, int64_t rows, int64_t cols,
@@ -69,7 +73,7 @@ static bool span_of(const struct gb_matrix *x, int64_t rows, int64_t cols,
 
     *s = (struct span){0, size};
     return reach(s, rows, x->row, size) && reach(s, cols, x->col, size) &&
-           (x->list || reach(s, batch, x->batch, size));
+           (x->list || batch == 1 || reach(s, batch, x->batch, size));
 }
 
 static bool is_there(const struct gb_matrix *x, enum gb_type type)
@@ -109,12 +113,13 @@ static int64_t divisor(int64_t a, int64_t b)
 }
 
 /* Does no element of C lie on another? Of one matrix exactly; a batch must lie in order, each
- * side's stride beyond all that smaller strides reach. */
+ * side's stride beyond all that smaller strides reach. Lists are looked at later. */
 static bool c_is_apart(const struct gb_product *p)
 {
-    int64_t count[3] = {p->m, p->n, p->c.list ? 1 : p->batch};
+    const int64_t batch = p->c.list ? 1 : p->batch;
+    int64_t count[3] = {p->m, p->n, batch};
     int64_t stride[3] = {magnitude(p->c.row), magnitude(p->c.col),
-                         magnitude(p->c.batch)};
+                         batch == 1 ? 0 : magnitude(p->c.batch)};
     int64_t reached = 0, gcd;
 
     for (int i = 0; i < 3; i++)
@@ -137,7 +142,7 @@ static bool c_is_apart(const struct gb_product *p)
     }
     if (count[0] == 1 && count[1] == 1 && count[2] == 1)
         return true;
-    if (p->batch > 1 && !p->c.list)
+    if (batch > 1)
         return false;
     gcd = divisor(magnitude(p->c.row), magnitude(p->c.col));
     return gcd != 0 &&
@@ -149,7 +154,7 @@ static const char *matrix_at(const struct gb_matrix *x, int64_t z, enum gb_type 
 {
     if (x->list)
         return x->list[z];
-    return x->at + z * x->batch * (int64_t)gb_type_size(type);
+    return z == 0 ? x->at : x->at + z * x->batch * (int64_t)gb_type_size(type);
 }
 
 /* As columns, or as rows, of unit stride; false when it is neither. */
@@ -163,31 +168,210 @@ static bool stored(const struct gb_matrix *x, int64_t rows, int64_t cols,
     return x->col == 1 && x->row >= cols;
 }
 
-/* Do the ranges of memory meet, and of single matrices that lie in columns the elements too? */
-static bool meets(const struct gb_product *p, const struct gb_matrix *x, int64_t rows,
-                  int64_t cols)
+/* What may share memory with C: a matrix, or a vector as one column. */
+struct party {
+    struct gb_matrix x;
+    int64_t rows, cols, batch;
+    enum gb_type type;
+};
+
+static struct party c_of(const struct gb_product *p)
 {
-    struct gb_stored one, other;
-    bool listed = x->list || p->c.list;
-    struct span s, c;
+    return (struct party){p->c, p->m, p->n, p->batch, p->type_c};
+}
 
-    if (p->lists_on_device && listed)
-        return false;
-    span_of(x, rows, cols, listed ? 1 : p->batch, p->type, &s);
-    span_of(&p->c, p->m, p->n, listed ? 1 : p->batch, p->type_c, &c);
-    for (int64_t z = 0; z < (listed ? p->batch : 1); z++) {
-        intptr_t from = (intptr_t)matrix_at(x, z, p->type),
-                 to = (intptr_t)matrix_at(&p->c, z, p->type_c);
+/* Sides of equal strides: how far apart, in strides, two elements can be along them. */
+struct side {
+    int64_t stride, low, high;
+};
 
-        if (from + s.low < to + c.high && to + c.low < from + s.high)
-            goto close;
+/* Is `sum` one of the sums of strides? Of the largest stride few multiples come near enough
+ * for the others; where strides are in order, two. */
+static bool is_sum(const struct side *sides, int n, int64_t sum)
+{
+    int64_t low = 0, high = 0, from, to;
+    struct side s;
+
+    if (n == 0)
+        return sum == 0;
+    s = sides[0];
+    for (int i = 1; i < n; i++) {
+        low += sides[i].stride * sides[i].low;
+        high += sides[i].stride * sides[i].high;
     }
+    if (s.stride == 0) /* and so are the rest */
+        return sum == 0;
+    from = gb_max(s.low, -gb_floor_div(high - sum, s.stride));
+    to = gb_min(s.high, gb_floor_div(sum - low, s.stride));
+    for (int64_t i = from; i <= to; i++)
+        if (is_sum(sides + 1, n - 1, sum - i * s.stride))
+            return true;
     return false;
+}
 
-close:
-    return listed || p->batch > 1 || !stored(x, rows, cols, p->type, &one) ||
-           !stored(&p->c, p->m, p->n, p->type_c, &other) ||
-           gb_route_shares(&one, &other);
+static bool are_alike(const struct party *a, const struct party *c, bool batches)
+{
+    return gb_type_size(a->type) == gb_type_size(c->type) && a->x.row == c->x.row &&
+           a->x.col == c->x.col && (!batches || a->x.batch == c->x.batch);
+}
+
+/* Of parties with the same strides, those of batches included: exactly. `apart` bytes from the
+ * first element of c to that of a. */
+static bool alike_meet(const struct party *a, const struct party *c, bool batches,
+                       int64_t apart)
+{
+    const int64_t size = (int64_t)gb_type_size(c->type);
+    const int64_t stride[3] = {c->x.row, c->x.col, batches ? c->x.batch : 0};
+    const int64_t ours[3] = {a->rows, a->cols, batches ? a->batch : 1};
+    const int64_t theirs[3] = {c->rows, c->cols, batches ? c->batch : 1};
+    struct side side[3] = {{.stride = 0}};
+    int64_t whole = gb_floor_div(apart, size);
+
+    for (int i = 0; i < 3; i++) {
+        struct side s = {stride[i], 1 - ours[i], theirs[i] - 1};
+        int at = i;
+
+        if (s.stride < 0)
+            s = (struct side){-s.stride, -s.high, -s.low};
+        for (; at > 0 && side[at - 1].stride < s.stride; at--)
+            side[at] = side[at - 1];
+        side[at] = s;
+    }
+    return is_sum(side, 3, whole) || (apart % size != 0 && is_sum(side, 3, whole + 1));
+}
+
+/* One matrix and one of C, whose ranges meet: their elements where strides are the same or
+ * both lie in columns or rows. */
+static bool pair_meets(const struct party *a, const char *at, const struct party *c,
+                       const char *to)
+{
+    struct gb_matrix one = a->x, other = c->x;
+    struct gb_stored x, y;
+
+    if (are_alike(a, c, false))
+        return alike_meet(a, c, false, (intptr_t)at - (intptr_t)to);
+    one.at = at;
+    other.at = to;
+    return !stored(&one, a->rows, a->cols, a->type, &x) ||
+           !stored(&other, c->rows, c->cols, c->type, &y) || gb_route_shares(&x, &y);
+}
+
+/* C's matrices in the order of their addresses. */
+struct order {
+    struct party c;
+    struct span span; /* of each */
+    const char **at;
+};
+
+static int by_address(const void *x, const void *y)
+{
+    uintptr_t a = (uintptr_t) * (const char *const *)x,
+              b = (uintptr_t) * (const char *const *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* False when there is no memory. */
+static bool order_make(struct order *o, const struct gb_product *p)
+{
+    bool sorted = true;
+
+    o->c = c_of(p);
+    span_of(&p->c, p->m, p->n, 1, p->type_c, &o->span);
+    o->at = malloc((size_t)p->batch * sizeof *o->at);
+    if (!o->at)
+        return false;
+    for (int64_t z = 0; z < p->batch; z++) {
+        o->at[z] = matrix_at(&p->c, z, p->type_c);
+        sorted = sorted && (z == 0 || (uintptr_t)o->at[z - 1] <= (uintptr_t)o->at[z]);
+    }
+    if (!sorted)
+        qsort(o->at, (size_t)p->batch, sizeof *o->at, by_address);
+    return true;
+}
+
+/* Do matrices of C's list meet? All have the same strides. */
+static bool order_meets_itself(const struct order *o)
+{
+    const int64_t length = o->span.high - o->span.low;
+
+    for (int64_t z = 0; z < o->c.batch; z++)
+        for (int64_t y = z + 1;
+             y < o->c.batch && (intptr_t)o->at[y] - (intptr_t)o->at[z] < length; y++)
+            if (alike_meet(&o->c, &o->c, false,
+                           (intptr_t)o->at[y] - (intptr_t)o->at[z]))
+                return true;
+    return false;
+}
+
+/* One matrix of another party. */
+static bool order_meets_one(const struct order *o, const struct party *a,
+                            const struct span *s, const char *at)
+{
+    const intptr_t from = (intptr_t)at + s->low - o->span.high,
+                   to = (intptr_t)at + s->high - o->span.low;
+    int64_t low = 0, high = o->c.batch;
+
+    while (low < high) { /* the first that does not end before */
+        int64_t middle = low + (high - low) / 2;
+
+        if ((intptr_t)o->at[middle] > from)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (; low < o->c.batch && (intptr_t)o->at[low] < to; low++)
+        if (pair_meets(a, at, &o->c, o->at[low]))
+            return true;
+    return false;
+}
+
+/* Any matrix of any product, for each is read when others may be final. */
+static bool order_meets(const struct order *o, const struct party *a)
+{
+    const int64_t batch = a->x.list || a->x.batch != 0 ? a->batch : 1;
+    struct span s;
+
+    span_of(&a->x, a->rows, a->cols, 1, a->type, &s);
+    for (int64_t z = 0; z < batch; z++)
+        if (order_meets_one(o, a, &s, matrix_at(&a->x, z, a->type)))
+            return true;
+    return false;
+}
+
+/* What the usual call ends with: the whole ranges are apart, or strides are all the same. */
+static bool may_meet(const struct party *a, const struct party *c)
+{
+    const intptr_t from = (intptr_t)a->x.at, to = (intptr_t)c->x.at;
+    struct span s, t;
+
+    if (a->x.list || c->x.list)
+        return true;
+    span_of(&a->x, a->rows, a->cols, a->batch, a->type, &s);
+    span_of(&c->x, c->rows, c->cols, c->batch, c->type, &t);
+    if (from + s.low >= to + t.high || to + t.low >= from + s.high)
+        return false;
+    return !are_alike(a, c, true) || alike_meet(a, c, true, from - to);
+}
+
+/* A list whose addresses lie at one distance is no list. */
+static struct gb_matrix unlisted(const struct gb_product *p, struct gb_matrix x,
+                                 enum gb_type type)
+{
+    int64_t size = (int64_t)gb_type_size(type);
+    int64_t step = p->batch > 1 && x.list && !p->lists_on_device
+                       ? (const char *)x.list[1] - (const char *)x.list[0]
+                       : 0;
+
+    if (!x.list || p->lists_on_device || step % size != 0)
+        return x;
+    for (int64_t z = 1; z < p->batch; z++)
+        if ((const char *)x.list[z] - (const char *)x.list[z - 1] != step)
+            return x;
+    x.at = x.list[0];
+    x.list = NULL;
+    x.batch = step / size;
+    return x;
 }
 
 static bool is_pair(enum gb_type a, enum gb_type c)
@@ -198,23 +382,115 @@ static bool is_pair(enum gb_type a, enum gb_type c)
     return false;
 }
 
-static enum gb_answer check_matrices(const struct gb_product *p)
+/* Elements of what is copied to columns are counted in 64 bits, those included that a stride
+ * of 0 repeats. */
+static bool is_countable(const struct party *x)
 {
-    bool ab = reads_ab(p);
-    struct span s;
+    int64_t count;
 
-    if (!is_there(&p->c, p->type_c) || !list_is_there(p, &p->c, p->type_c) ||
-        !span_of(&p->c, p->m, p->n, p->batch, p->type_c, &s))
-        return GB_ANSWER_ARGUMENT;
-    if (ab && (!is_there(&p->a, p->type) || !list_is_there(p, &p->a, p->type) ||
-               !is_there(&p->b, p->type) || !list_is_there(p, &p->b, p->type) ||
-               !span_of(&p->a, p->m, p->k, p->batch, p->type, &s) ||
-               !span_of(&p->b, p->k, p->n, p->batch, p->type, &s)))
-        return GB_ANSWER_ARGUMENT;
-    if (!c_is_apart(p) ||
-        (ab && (meets(p, &p->a, p->m, p->k) || meets(p, &p->b, p->k, p->n))))
+    return !__builtin_add_overflow(x->rows, ALIGN_MOST, &count) &&
+           !__builtin_mul_overflow(count, x->cols, &count) &&
+           !__builtin_mul_overflow(count, x->x.list || x->x.batch ? x->batch : 1,
+                                   &count) &&
+           count < FAR / 16 - ALIGN_MOST;
+}
+
+/* C's parties to come: A and B, if they are read, and vectors. How many. */
+static int parties_of(const struct gb_product *p, struct party *to)
+{
+    const enum gb_type acc = accumulator(p), part = precision(p);
+    const struct {
+        struct gb_vector v;
+        int64_t count;
+        enum gb_type type;
+    } vector[] = {
+        {p->bias, p->bias_cols ? p->n : p->m, p->bias_wide ? acc : p->type_c},
+        {p->row_scale, p->m, part},
+        {p->col_scale, p->n, part},
+    };
+    int n = 0;
+
+    if (reads_ab(p)) {
+        to[n++] = (struct party){p->a, p->m, p->k, p->batch, p->type};
+        to[n++] = (struct party){p->b, p->k, p->n, p->batch, p->type};
+    }
+    for (size_t i = 0; i < GB_COUNT(vector); i++)
+        if (vector[i].v.at)
+            to[n++] = (struct party){{.at = vector[i].v.at,
+                                      .row = 1,
+                                      .col = vector[i].count,
+                                      .batch = vector[i].v.batch},
+                                     vector[i].count,
+                                     1,
+                                     p->batch,
+                                     vector[i].type};
+    return n;
+}
+
+/* Lists on the device cannot be looked at. */
+static bool is_hidden(const struct gb_product *p, const struct gb_matrix *x)
+{
+    return x->list && p->lists_on_device;
+}
+
+static enum gb_answer check_overlap(const struct gb_product *p,
+                                    const struct party *party, int n)
+{
+    const struct party c = c_of(p);
+    bool wanted = p->c.list, overlap;
+    struct order order;
+
+    if (!c_is_apart(p))
         return GB_ANSWER_OVERLAP;
-    return GB_ANSWER_OK;
+    if (is_hidden(p, &p->c))
+        return GB_ANSWER_OK;
+    for (int i = 0; i < n; i++)
+        wanted = wanted || (!is_hidden(p, &party[i].x) && may_meet(&party[i], &c));
+    if (!wanted)
+        return GB_ANSWER_OK;
+    if (!order_make(&order, p))
+        return GB_ANSWER_MEMORY;
+    overlap = p->c.list && order_meets_itself(&order);
+    for (int i = 0; i < n && !overlap; i++)
+        overlap = !is_hidden(p, &party[i].x) && may_meet(&party[i], &c) &&
+                  order_meets(&order, &party[i]);
+    free(order.at);
+    return overlap ? GB_ANSWER_OVERLAP : GB_ANSWER_OK;
+}
+
+static enum gb_answer check_matrices(const struct gb_product *given)
+{
+    struct gb_product p = *given;
+    struct party party[5];
+    struct span s;
+    int n;
+
+    if (p.batch == 1) /* the strides of batches say nothing then */
+        p.a.batch = p.b.batch = p.c.batch = p.bias.batch = p.row_scale.batch =
+            p.col_scale.batch = 0;
+    if (!is_there(&p.c, p.type_c) || !list_is_there(&p, &p.c, p.type_c) ||
+        !span_of(&p.c, p.m, p.n, p.batch, p.type_c, &s))
+        return GB_ANSWER_ARGUMENT;
+    if (reads_ab(&p)) {
+        if (!is_there(&p.a, p.type) || !list_is_there(&p, &p.a, p.type) ||
+            !is_there(&p.b, p.type) || !list_is_there(&p, &p.b, p.type))
+            return GB_ANSWER_ARGUMENT;
+        p.a = unlisted(&p, p.a, p.type);
+        p.b = unlisted(&p, p.b, p.type);
+    }
+    p.c = unlisted(&p, p.c, p.type_c);
+    party[0] = c_of(&p);
+    if (!is_countable(&party[0]))
+        return GB_ANSWER_MEMORY;
+    n = parties_of(&p, party);
+    for (int i = 0; i < n; i++) {
+        if (!span_of(&party[i].x, party[i].rows, party[i].cols, p.batch, party[i].type,
+                     &s))
+            return GB_ANSWER_ARGUMENT;
+        if (!is_countable(&party[i]))
+            return GB_ANSWER_MEMORY;
+    }
+    return check_overlap(&p, party, n);
 }
 
 static bool vector_is_legal(const struct gb_vector *v, enum gb_type type)
@@ -343,26 +619,6 @@ static struct form form_of(const struct gb_product *p, const struct gb_matrix *x
         n.align = 128;
     }
     return n;
-}
-
-/* A list whose addresses lie at one distance is no list. */
-static struct gb_matrix unlisted(const struct gb_product *p, struct gb_matrix x,
-                                 enum gb_type type)
-{
-    int64_t size = (int64_t)gb_type_size(type);
-    int64_t step = p->batch > 1 && x.list && !p->lists_on_device
-                       ? (const char *)x.list[1] - (const char *)x.list[0]
-                       : 0;
-
-    if (!x.list || p->lists_on_device || step % size != 0)
-        return x;
-    for (int64_t z = 1; z < p->batch; z++)
-        if ((const char *)x.list[z] - (const char *)x.list[z - 1] != step)
-            return x;
-    x.at = x.list[0];
-    x.list = NULL;
-    x.batch = step / size;
-    return x;
 }
 
 static enum gb_trans trans_of(bool trans, bool conj)
@@ -538,7 +794,7 @@ static enum gb_answer answer_to(enum gb_status s)
     static const enum gb_answer answer[] = {
         [GB_SUCCESS] = GB_ANSWER_OK,      [GB_E_ABSENT] = GB_ANSWER_DEVICE,
         [GB_E_NOMEM] = GB_ANSWER_MEMORY,  [GB_E_UNSUPPORTED] = GB_ANSWER_UNSUPPORTED,
-        [GB_E_DEVICE] = GB_ANSWER_DEVICE,
+        [GB_E_DEVICE] = GB_ANSWER_DEVICE, [GB_E_ARGUMENT] = GB_ANSWER_ARGUMENT,
     };
 
     return answer[s];
@@ -660,6 +916,18 @@ static bool runs_apart(const struct gb_product *p, const struct planned *togethe
            x.choice.seconds * (double)p->batch < together->choice.seconds;
 }
 
+/* A and B that are not read may be anything, their lists too. An address is described all the
+ * same. */
+static void forget_ab(struct gb_product *p)
+{
+    p->k = 0;
+    p->a = p->b = (struct gb_matrix){
+        .at = p->c.at - (uintptr_t)p->c.at % ALIGN_MOST,
+        .row = 1,
+        .col = gb_round_up(p->m + 1, ALIGN_MOST),
+    };
+}
+
 static enum gb_answer run_on_device(const struct gb_product *given,
                                     struct gb_engine *engine)
 {
@@ -668,15 +936,11 @@ static enum gb_answer run_on_device(const struct gb_product *given,
     enum gb_answer answer = GB_ANSWER_OK;
     struct planned x;
 
+    p.c = unlisted(&p, p.c, p.type_c);
+    if (!reads_ab(&p))
+        forget_ab(&p);
     p.a = unlisted(&p, p.a, p.type);
     p.b = unlisted(&p, p.b, p.type);
-    p.c = unlisted(&p, p.c, p.type_c);
-    if (!reads_ab(&p)) /* an address is described, though nothing is read there */
-        p.a = p.b = (struct gb_matrix){
-            .at = p.c.at - (uintptr_t)p.c.at % ALIGN_MOST,
-            .row = 1,
-            .col = gb_round_up(gb_max(p.m, p.k) + 1, ALIGN_MOST),
-        };
     x = plan_of(&p, info);
     if (!runs_apart(&p, &x, info))
         return queue_planned(&p, &x, engine);
@@ -685,6 +949,9 @@ static enum gb_answer run_on_device(const struct gb_product *given,
 
         x = plan_of(&one, info);
         answer = queue_planned(&one, &x, engine);
+        if (z > 0 && answer != GB_ANSWER_OK)
+            answer =
+                GB_ANSWER_DEVICE; /* the others say that nothing has been touched */
     }
     return answer;
 }
@@ -726,46 +993,42 @@ static void compute_on_host(const struct gb_product *p, struct on_host *h,
         gb_cpu_extra_gemm(&h->q);
 }
 
-/* False when there is no memory for copies. */
-static bool host_columns(const struct gb_product *p, struct form a, struct form b,
-                         bool c_packed, struct on_host *h)
+/* Columns for what has none, once for all products of a batch. False when there is no memory. */
+static bool host_memory(const struct gb_product *p, struct form a, struct form b,
+                        bool c_packed, struct on_host *h)
+{
+    size_t size = gb_type_size(p->type);
+
+    a.packed = a.packed && reads_ab(p);
+    b.packed = b.packed && reads_ab(p);
+    h->a = a.packed ? columns_for(p->m, p->k, size) : NULL;
+    h->b = b.packed ? columns_for(p->k, p->n, size) : NULL;
+    h->c = c_packed ? columns_for(p->m, p->n, gb_type_size(p->type_c)) : NULL;
+    return (h->a || !a.packed) && (h->b || !b.packed) && (h->c || !c_packed);
+}
+
+static void host_operands(const struct gb_product *p, struct on_host *h)
 {
     size_t size = gb_type_size(p->type), size_c = gb_type_size(p->type_c);
-    const char *at_a = NULL, *at_b = NULL, *at_c = p->c.at;
 
-    h->a = h->b = h->c = NULL;
-    if (reads_ab(p)) {
-        at_a = p->a.at;
-        at_b = p->b.at;
-    }
-    if (a.packed && at_a) {
-        h->a = columns_for(p->m, p->k, size);
-        if (!h->a)
-            return false;
-        copy_matrix(h->a, 1, p->m, at_a, p->a.row, p->a.col, p->m, p->k, size);
-        at_a = h->a;
+    h->q.a = reads_ab(p) ? p->a.at : NULL;
+    h->q.b = reads_ab(p) ? p->b.at : NULL;
+    h->q.c = (void *)(uintptr_t)p->c.at;
+    if (h->a) {
+        copy_matrix(h->a, 1, p->m, p->a.at, p->a.row, p->a.col, p->m, p->k, size);
+        h->q.a = h->a;
         h->q.lda = p->m;
     }
-    if (b.packed && at_b) {
-        h->b = columns_for(p->k, p->n, size);
-        if (!h->b)
-            return false;
-        copy_matrix(h->b, 1, p->k, at_b, p->b.row, p->b.col, p->k, p->n, size);
-        at_b = h->b;
+    if (h->b) {
+        copy_matrix(h->b, 1, p->k, p->b.at, p->b.row, p->b.col, p->k, p->n, size);
+        h->q.b = h->b;
         h->q.ldb = p->k;
     }
-    if (c_packed) {
-        h->c = columns_for(p->m, p->n, size_c);
-        if (!h->c)
-            return false;
+    if (h->c) {
         if (reads_c(p))
-            copy_matrix(h->c, 1, p->m, at_c, p->c.row, p->c.col, p->m, p->n, size_c);
-        at_c = h->c;
+            copy_matrix(h->c, 1, p->m, p->c.at, p->c.row, p->c.col, p->m, p->n, size_c);
+        h->q.c = h->c;
     }
-    h->q.a = at_a;
-    h->q.b = at_b;
-    h->q.c = (void *)(uintptr_t)at_c;
-    return true;
 }
 
 static enum gb_answer run_on_host(const struct gb_product *given,
@@ -773,41 +1036,45 @@ static enum gb_answer run_on_host(const struct gb_product *given,
 {
     struct gb_product p = oriented(given);
     bool c_packed = !in_columns(&p.c, p.m, p.n);
-    size_t size_c = gb_type_size(p.type_c);
-    struct form a = form_of(&p, &p.a, p.m, p.k), b = form_of(&p, &p.b, p.k, p.n);
     enum gb_answer answer = GB_ANSWER_OK;
+    struct on_host h = {.a = NULL};
+    struct form a, b;
 
+    if (!reads_ab(&p))
+        forget_ab(&p);
+    a = form_of(&p, &p.a, p.m, p.k);
+    b = form_of(&p, &p.b, p.k, p.n);
+    if (!host_memory(&p, a, b, c_packed, &h))
+        answer = GB_ANSWER_MEMORY;
     for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
         struct gb_product one = slice(&p, z);
-        struct on_host h = {.q = problem_of(&one, a, b),
-                            .extra = {.bias = one.bias.at,
-                                      .row_scale = one.row_scale.at,
-                                      .col_scale = one.col_scale.at,
-                                      .bias_cols = p.bias_cols,
-                                      .bias_wide = p.bias_wide,
-                                      .activation = p.activation}};
 
+        h.extra = (struct gb_extra){.bias = one.bias.at,
+                                    .row_scale = one.row_scale.at,
+                                    .col_scale = one.col_scale.at,
+                                    .bias_cols = p.bias_cols,
+                                    .bias_wide = p.bias_wide,
+                                    .activation = p.activation};
+        h.q = problem_of(&one, a, b);
         h.q.batch = 0;
         h.q.ldc = c_packed || p.n == 1 ? p.m : p.c.col;
         h.q.extra = is_fused(&p) ? &h.extra : NULL;
-        if (!host_columns(&one, a, b, c_packed, &h)) {
-            answer = GB_ANSWER_MEMORY;
-        } else {
-            compute_on_host(&p, &h, call);
-            if (h.c)
-                copy_matrix((char *)(uintptr_t)one.c.at, p.c.row, p.c.col, h.c, 1, p.m,
-                            p.m, p.n, size_c);
-        }
-        free(h.a);
-        free(h.b);
-        free(h.c);
+        host_operands(&one, &h);
+        compute_on_host(&p, &h, call);
+        if (h.c)
+            copy_matrix((char *)(uintptr_t)one.c.at, p.c.row, p.c.col, h.c, 1, p.m, p.m,
+                        p.n, gb_type_size(p.type_c));
     }
+    free(h.a);
+    free(h.b);
+    free(h.c);
     return answer;
 }
 
 /* ---- where? ------------------------------------------------------------------------------ */
 
-/* Bit 0: in host memory; bit 1: in device memory; bit 2: of another device. */
+/* Bit 0: in host memory; bit 1: in device memory; bit 2: of another device. Without a device
+ * drivers are asked, to which one's memory is like another's. */
 static unsigned place_of(struct gb_device *dev, const void *at)
 {
     static const unsigned bit[] = {[GB_MEM_PAGEABLE] = 1,
@@ -816,7 +1083,10 @@ static unsigned place_of(struct gb_device *dev, const void *at)
                                    [GB_MEM_MANAGED] = 2,
                                    [GB_MEM_FOREIGN] = 4};
 
-    return at ? bit[dev->ops->mem_kind(dev, at)] : 0;
+    if (!at)
+        return 0;
+    return bit[dev ? dev->ops->mem_kind(dev, at)
+                   : gb_device_where(gb_knobs()->device, at)];
 }
 
 static unsigned matrix_place(struct gb_device *dev, const struct gb_product *p,
@@ -830,6 +1100,16 @@ static unsigned matrix_place(struct gb_device *dev, const struct gb_product *p,
         return place_of(dev, (const void *)x->list);
     for (int64_t z = 0; z < p->batch; z++)
         places |= place_of(dev, x->list[z]);
+    return places;
+}
+
+static unsigned places_of(struct gb_device *dev, const struct gb_product *p)
+{
+    unsigned places = matrix_place(dev, p, &p->c) | place_of(dev, p->bias.at) |
+                      place_of(dev, p->row_scale.at) | place_of(dev, p->col_scale.at);
+
+    if (reads_ab(p))
+        places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
     return places;
 }
 
@@ -847,10 +1127,7 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
         dev = gb_engine_device(engine);
         s = dev->ops->enter(dev, &guest);
         if (s == GB_SUCCESS) {
-            *places = matrix_place(dev, p, &p->c) | place_of(dev, p->bias.at) |
-                      place_of(dev, p->row_scale.at) | place_of(dev, p->col_scale.at);
-            if (reads_ab(p))
-                *places |= matrix_place(dev, p, &p->a) | matrix_place(dev, p, &p->b);
+            *places = places_of(dev, p);
             dev->ops->leave(dev, &guest);
         }
         if (s == GB_E_DEVICE)
@@ -861,24 +1138,49 @@ static enum gb_status look(struct gb_engine *engine, const struct gb_product *p,
     return s;
 }
 
+/* The open device, with `open` opened if need be, and where it says that everything lies. NULL
+ * when this process has none. One that fails is opened once more, or given up; other threads
+ * may find it so. */
+static struct gb_engine *engine_for(const struct gb_product *p, bool open,
+                                    unsigned *places)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        struct gb_engine *engine = gb_dispatch_engine(open);
+
+        if (!engine || look(engine, p, places) == GB_SUCCESS)
+            return engine;
+    }
+    return NULL;
+}
+
+static unsigned places_without(const struct gb_product *p)
+{
+    struct gb_hold hold;
+    unsigned places;
+
+    gb_hold_begin(&hold); /* a driver's calls are cancellation points, too */
+    places = places_of(NULL, p);
+    gb_hold_end(&hold);
+    return places;
+}
+
+/* Matrices on the host are no reason to open a device: dispatch knows what they gain by it.
+ * Those on a device are never touched by the CPU, whatever became of the device. */
 enum gb_answer gb_product_run(const struct gb_product *p, const struct gb_call *call)
 {
-    /* without a driver all memory is the host's, and whether to open a device a question of
-     * what that call gains */
-    bool loaded = gb_device_loaded(gb_knobs()->device);
-    struct gb_engine *engine = NULL;
-    enum gb_status s = GB_E_DEVICE;
-    unsigned places = 1;
+    struct gb_engine *engine;
+    unsigned places;
 
     if (p->m == 0 || p->n == 0 || p->batch == 0)
         return GB_ANSWER_OK;
-    /* A device that fails is opened once more, or given up; other threads may find it so. */
-    for (int i = 0; i < ATTEMPTS && s != GB_SUCCESS; i++) {
-        engine = gb_dispatch_engine(loaded);
-        s = engine ? look(engine, p, &places) : GB_SUCCESS;
+    engine = engine_for(p, false, &places);
+    if (!engine) {
+        places = places_without(p);
+        if (places == 2)
+            engine = engine_for(p, true, &places);
+        if (places == 2 && !engine)
+            return GB_ANSWER_DEVICE;
     }
-    if (s != GB_SUCCESS)
-        return GB_ANSWER_DEVICE;
     if (places == 2)
         return run_on_device(p, engine);
     if (places != 1)

@@ -133,6 +133,11 @@ static bool emu_plausible(void)
     return true;
 }
 
+static bool emu_loaded(void)
+{
+    return true;
+}
+
 static enum gb_status emu_count(int *n)
 {
     *n = GB_EMU_DEVICES;
@@ -329,6 +334,19 @@ static enum gb_mem_kind emu_mem_kind(struct gb_device *base, const void *ptr)
         kind = b->host                      ? GB_MEM_PINNED
                : b->dev == emu_device(base) ? GB_MEM_DEVICE
                                             : GB_MEM_FOREIGN;
+    finish(GB_SUCCESS);
+    return kind;
+}
+
+static enum gb_mem_kind emu_mem_where(const void *ptr)
+{
+    enum gb_mem_kind kind = GB_MEM_PAGEABLE;
+    const struct emu_block *b;
+
+    pthread_mutex_lock(&gb_emu_lock);
+    b = gb_emu_block_at(ptr, 1);
+    if (b)
+        kind = b->host ? GB_MEM_PINNED : GB_MEM_DEVICE;
     finish(GB_SUCCESS);
     return kind;
 }
@@ -748,6 +766,7 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
 static const struct gb_device_ops ops = {
     .name = "emu",
     .plausible = emu_plausible,
+    .loaded = emu_loaded,
     .count = emu_count,
     .open = emu_open,
     .close = emu_close,
@@ -759,6 +778,7 @@ static const struct gb_device_ops ops = {
     .host_alloc = emu_host_alloc,
     .host_free = emu_host_free,
     .mem_kind = emu_mem_kind,
+    .mem_where = emu_mem_where,
     .stream_create = emu_stream_create,
     .stream_destroy = emu_stream_destroy,
     .stream_sync = emu_stream_sync,

@@ -9,7 +9,13 @@
 
 /* The same numbers in both. */
 enum {
+    INVALID_VALUE = 1,
+    INVALID_HANDLE = 400,
     NOT_READY = 600,
+    CONTEXT_IS_DESTROYED = 709, /* HIP's word for a stream that is */
+    NOT_SUPPORTED = 801,
+    CAPTURE_FIRST = 900, /* errors of streams that are being captured: to */
+    CAPTURE_LAST = 908,
     HOST_PORTABLE = 1,
     STREAM_NON_BLOCKING = 1,
     EVENT_BLOCKING_SYNC = 1,
@@ -19,12 +25,17 @@ enum {
     POOL_RELEASE_THRESHOLD = 4,
 };
 
+/* A pool gives back what it has beyond this when the program waits for the device: the usual
+ * copies and sums come again, and the largest must not be missing elsewhere for good. */
+#define POOL_KEEPS (UINT64_C(256) << 20)
+
 #define LAUNCH_BUFFER_POINTER ((void *)1)
 #define LAUNCH_BUFFER_SIZE ((void *)2)
 
 struct gb_stream {
     void *handle;
     void *drained; /* the event that stream_sync() waits on */
+    bool borrowed;
 };
 
 static const struct gb_backend_calls *calls_of(struct gb_device *dev)
@@ -35,6 +46,11 @@ static const struct gb_backend_calls *calls_of(struct gb_device *dev)
 /* The status of a shared call. */
 #define DO(dev, call, ...)                                                             \
     gb_backend_check(dev, calls_of(dev)->call(__VA_ARGS__), &calls_of(dev)->call)
+
+/* And of one that queues in a stream. */
+#define QUEUE(dev, s, call, ...)                                                       \
+    gb_backend_check_queued(dev, s, calls_of(dev)->call(__VA_ARGS__),                  \
+                            &calls_of(dev)->call)
 
 /* ---- the driver ----------------------------------------------------------------------- */
 
@@ -103,6 +119,22 @@ enum gb_status gb_backend_check(struct gb_device *dev, int error, const void *sl
     if (status == GB_E_DEVICE)
         atomic_store(&gb_backend_device(dev)->lost, true);
     return status;
+}
+
+enum gb_status gb_backend_check_queued(struct gb_device *dev, const struct gb_stream *s,
+                                       int error, const void *slot)
+{
+    struct gb_backend *b = gb_backend_device(dev)->backend;
+    bool argument = error == INVALID_VALUE || error == INVALID_HANDLE ||
+                    error == CONTEXT_IS_DESTROYED ||
+                    (error >= CAPTURE_FIRST && error <= CAPTURE_LAST);
+
+    if (!s->borrowed || (!argument && error != NOT_SUPPORTED))
+        return gb_backend_check(dev, error, slot);
+    if (b->forget)
+        b->forget();
+    gb_info("%s in the program's stream: %s", name_of(b, slot), b->error_name(error));
+    return argument ? GB_E_ARGUMENT : GB_E_UNSUPPORTED;
 }
 
 /* ---- memory --------------------------------------------------------------------------- */
@@ -246,6 +278,7 @@ enum gb_status gb_backend_stream_borrow(struct gb_device *dev, void *theirs,
     if (!s)
         return GB_E_NOMEM;
     s->handle = theirs;
+    s->borrowed = true;
     *out = s;
     return GB_SUCCESS;
 }
@@ -256,15 +289,16 @@ void gb_backend_stream_return(struct gb_device *dev, struct gb_stream *s)
     free(s);
 }
 
-/* A pool of our own, because the device's default one is the program's to tune. It gives
- * nothing back at a synchronisation: the next call wants the same again. */
-static enum gb_status pool_make(struct gb_device *dev, void **out)
+/* A pool of our own, because the device's default one is the program's to tune. Not every
+ * device has such. */
+static enum gb_status pool_make(struct gb_device *dev, const struct gb_stream *s,
+                                void **out)
 {
     const struct gb_backend_pool properties = {
         .type = POOL_PINNED, .place = POOL_ON_DEVICE, .device = dev->info.ordinal};
-    uint64_t most = UINT64_MAX;
+    uint64_t most = POOL_KEEPS;
     void *pool;
-    enum gb_status status = DO(dev, pool_create, &pool, &properties);
+    enum gb_status status = QUEUE(dev, s, pool_create, &pool, &properties);
 
     if (status != GB_SUCCESS)
         return status;
@@ -276,7 +310,8 @@ static enum gb_status pool_make(struct gb_device *dev, void **out)
     return status;
 }
 
-static enum gb_status pool_of(struct gb_device *dev, void **pool)
+static enum gb_status pool_of(struct gb_device *dev, const struct gb_stream *s,
+                              void **pool)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct gb_backend_device *own = gb_backend_device(dev);
@@ -284,7 +319,7 @@ static enum gb_status pool_of(struct gb_device *dev, void **pool)
 
     pthread_mutex_lock(&lock);
     if (!own->pool)
-        status = pool_make(dev, &own->pool);
+        status = pool_make(dev, s, &own->pool);
     *pool = own->pool;
     pthread_mutex_unlock(&lock);
     return status;
@@ -303,10 +338,10 @@ enum gb_status gb_backend_alloc_queued(struct gb_device *dev, struct gb_stream *
                                        size_t bytes, gb_devptr *ptr)
 {
     void *pool, *memory;
-    enum gb_status status = pool_of(dev, &pool);
+    enum gb_status status = pool_of(dev, s, &pool);
 
     if (status == GB_SUCCESS)
-        status = DO(dev, alloc_queued, &memory, bytes, pool, s->handle);
+        status = QUEUE(dev, s, alloc_queued, &memory, bytes, pool, s->handle);
     if (status == GB_SUCCESS)
         *ptr = (gb_devptr)(uintptr_t)memory;
     return status;
@@ -315,7 +350,7 @@ enum gb_status gb_backend_alloc_queued(struct gb_device *dev, struct gb_stream *
 void gb_backend_free_queued(struct gb_device *dev, struct gb_stream *s, gb_devptr ptr)
 {
     if (ptr && gb_backend_alive(dev))
-        DO(dev, free_queued, (void *)(uintptr_t)ptr, s->handle);
+        QUEUE(dev, s, free_queued, (void *)(uintptr_t)ptr, s->handle);
 }
 
 void *gb_backend_stream_handle(struct gb_stream *s)
@@ -457,8 +492,8 @@ enum gb_status gb_backend_launch(struct gb_device *dev, struct gb_stream *s,
     void *params[] = {(void *)args};
 
     if (!end)
-        return DO(dev, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle,
-                  params, NULL);
-    return DO(dev, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle, NULL,
-              extra);
+        return QUEUE(dev, s, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle,
+                     params, NULL);
+    return QUEUE(dev, s, launch, f, grid, 1, 1, block, 1, 1, smem_bytes, s->handle,
+                 NULL, extra);
 }

@@ -113,6 +113,11 @@ enum gb_status gb_backend_status(struct gb_backend *b, int error, const void *sl
 /* The same for a device: remembers that it is lost. */
 enum gb_status gb_backend_check(struct gb_device *dev, int error, const void *slot);
 
+/* The same for a call that queues in a stream. In one of the program's it may fail by what the
+ * program did, which is no failure of the device. */
+enum gb_status gb_backend_check_queued(struct gb_device *dev, const struct gb_stream *s,
+                                       int error, const void *slot);
+
 /* What belongs to a lost device is left to the driver: its handles may be dangling. */
 static inline bool gb_backend_alive(struct gb_device *dev)
 {

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend.h"
 #include "device.h"
@@ -247,6 +248,11 @@ static bool cuda_plausible(void)
     return gb_driver_plausible(names, nodes);
 }
 
+static bool cuda_loaded(void)
+{
+    return gb_driver_loaded(names);
+}
+
 static void load(void)
 {
     visible = gb_backend_load(&backend);
@@ -401,7 +407,11 @@ static void cuda_leave(struct gb_device *base, struct gb_guest *guest)
     gb_guest_restore(guest);
 }
 
-static enum gb_mem_kind cuda_mem_kind(struct gb_device *dev, const void *ptr)
+typedef int (*cuda_query)(unsigned n, int *attributes, void **data, uint64_t ptr);
+
+/* `device` -1: any. False when the driver does not answer. */
+static bool ask_kind(cuda_query query, const void *ptr, int device,
+                     enum gb_mem_kind *kind)
 {
     int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                         CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -411,16 +421,49 @@ static enum gb_mem_kind cuda_mem_kind(struct gb_device *dev, const void *ptr)
     void *data[] = {&type, &managed, &ordinal};
 
     /* Succeeds with zeros for memory that the driver does not know. */
-    if (cu.cuPointerGetAttributes(GB_COUNT(attributes), attributes, data,
-                                  (uint64_t)(uintptr_t)ptr) != CUDA_SUCCESS)
-        return GB_MEM_PAGEABLE;
+    if (query(GB_COUNT(attributes), attributes, data, (uint64_t)(uintptr_t)ptr) !=
+        CUDA_SUCCESS)
+        return false;
+    *kind = GB_MEM_PAGEABLE;
     if (managed)
-        return GB_MEM_MANAGED;
-    if (type == CU_MEMORYTYPE_HOST)
-        return GB_MEM_PINNED;
-    if (type == CU_MEMORYTYPE_DEVICE)
-        return ordinal == cuda_device(dev)->device ? GB_MEM_DEVICE : GB_MEM_FOREIGN;
-    return GB_MEM_PAGEABLE;
+        *kind = GB_MEM_MANAGED;
+    else if (type == CU_MEMORYTYPE_HOST)
+        *kind = GB_MEM_PINNED;
+    else if (type == CU_MEMORYTYPE_DEVICE)
+        *kind = device < 0 || ordinal == device ? GB_MEM_DEVICE : GB_MEM_FOREIGN;
+    return true;
+}
+
+static enum gb_mem_kind cuda_mem_kind(struct gb_device *dev, const void *ptr)
+{
+    enum gb_mem_kind kind;
+
+    return ask_kind(cu.cuPointerGetAttributes, ptr, cuda_device(dev)->device, &kind)
+               ? kind
+               : GB_MEM_PAGEABLE;
+}
+
+static pthread_once_t query_once = PTHREAD_ONCE_INIT;
+static cuda_query
+    loaded_query; /* of the program's driver, which we need not have started */
+
+static void find_query(void)
+{
+    void *found = gb_driver_find(names, "cuPointerGetAttributes");
+
+    memcpy(&loaded_query, &found, sizeof found);
+}
+
+/* Not by cuInit, which takes long: before the program calls it there is no device memory, and
+ * in a forked child the driver refuses both. */
+static enum gb_mem_kind cuda_mem_where(const void *ptr)
+{
+    enum gb_mem_kind kind;
+
+    pthread_once(&query_once, find_query);
+    return loaded_query && ask_kind(loaded_query, ptr, -1, &kind)
+               ? kind
+               : gb_driver_guess(ptr);
 }
 
 static enum gb_status cuda_copy(struct gb_device *dev, void *stream,
@@ -497,7 +540,8 @@ static enum gb_status cuda_launch_shaped(struct gb_device *dev, struct gb_stream
     if (shape->early)
         attributes[config.count++] = (struct cuda_launch_attribute){
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
-    return CU_DEV(dev, cuLaunchKernelEx, &config, f, params, NULL);
+    return gb_backend_check_queued(
+        dev, s, cu.cuLaunchKernelEx(&config, f, params, NULL), &cu.cuLaunchKernelEx);
 }
 
 static enum gb_status cuda_tensor_map(struct gb_device *dev,
@@ -524,6 +568,7 @@ static enum gb_status cuda_tensor_map(struct gb_device *dev,
 const struct gb_device_ops gb_cuda_ops = {
     .name = "cuda",
     .plausible = cuda_plausible,
+    .loaded = cuda_loaded,
     .count = cuda_count,
     .open = cuda_open,
     .close = cuda_close,
@@ -535,6 +580,7 @@ const struct gb_device_ops gb_cuda_ops = {
     .host_alloc = gb_backend_host_alloc,
     .host_free = gb_backend_host_free,
     .mem_kind = cuda_mem_kind,
+    .mem_where = cuda_mem_where,
     .stream_create = gb_backend_stream_create,
     .stream_destroy = gb_backend_stream_destroy,
     .stream_sync = gb_backend_stream_sync,

@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "driver.h"
+#include "hold.h"
 #include "knobs.h"
 #include "log.h"
 #include "util.h"
@@ -235,26 +235,44 @@ static int list_ordinals(const char *knob, struct gb_device_ref *refs, int max)
     return n;
 }
 
+bool gb_device_is_none(const char *knob)
+{
+    return strcasecmp(knob, "none") == 0;
+}
+
+static bool is_emu(const char *knob)
+{
+    return strncasecmp(knob, "emu", 3) == 0;
+}
+
 bool gb_device_plausible(const char *knob)
 {
-    if (strcasecmp(knob, "none") == 0)
+    if (gb_device_is_none(knob))
         return false;
-    if (strncasecmp(knob, "emu", 3) == 0)
+    if (is_emu(knob))
         return true;
     return gb_cuda_ops.plausible() || gb_hip_ops.plausible();
 }
 
-bool gb_device_loaded(const char *knob)
+enum gb_mem_kind gb_device_where(const char *knob, const void *ptr)
 {
-    static const char *const drivers[] = {"libcuda.so.1", "libamdhip64.so.7",
-                                          "libamdhip64.so.6", "libamdhip64.so.5", NULL};
+    const struct gb_device_ops *const drivers[] = {is_emu(knob) ? gb_emu_load() : NULL,
+                                                   &gb_cuda_ops, &gb_hip_ops};
 
-    return strncasecmp(knob, "emu", 3) == 0 || gb_driver_loaded(drivers);
+    for (size_t i = 0; i < GB_COUNT(drivers); i++) {
+        enum gb_mem_kind kind = drivers[i] && drivers[i]->loaded()
+                                    ? drivers[i]->mem_where(ptr)
+                                    : GB_MEM_PAGEABLE;
+
+        if (kind != GB_MEM_PAGEABLE)
+            return kind;
+    }
+    return GB_MEM_PAGEABLE;
 }
 
 int gb_device_list(const char *knob, struct gb_device_ref *refs, int max)
 {
-    if (strcasecmp(knob, "none") == 0)
+    if (gb_device_is_none(knob))
         return 0;
     if (strcasecmp(knob, "emu") == 0)
         return list_emu(1, refs, max);

@@ -88,6 +88,8 @@ struct gb_device_ops {
 
     /* Could there be a device? Looks for nodes and loaded drivers; loads nothing. */
     bool (*plausible)(void);
+    /* Has the process its driver, whoever loaded it? Loads nothing. */
+    bool (*loaded)(void);
     /* How many devices are visible; *n is 0 and GB_E_ABSENT when there is no driver.
      * Quick and silent where there is none. */
     enum gb_status (*count)(int *n);
@@ -104,6 +106,9 @@ struct gb_device_ops {
     enum gb_status (*host_alloc)(struct gb_device *dev, size_t bytes, void **ptr);
     void (*host_free)(struct gb_device *dev, void *ptr);
     enum gb_mem_kind (*mem_kind)(struct gb_device *dev, const void *ptr);
+    /* The same where no device is open, of a driver that is loaded: GB_MEM_DEVICE is memory
+     * of any device of it. Opens nothing; legal in a forked child and after a failure. */
+    enum gb_mem_kind (*mem_where)(const void *ptr);
 
     enum gb_status (*stream_create)(struct gb_device *dev, struct gb_stream **s);
     void (*stream_destroy)(struct gb_device *dev, struct gb_stream *s);
@@ -215,8 +220,12 @@ int gb_device_list(const char *knob, struct gb_device_ref *refs, int max);
 /* Could that list have a device? Loads nothing: for a first call that need not wait. */
 bool gb_device_plausible(const char *knob);
 
-/* Can the program have memory of such a device? Not before its driver is loaded. */
-bool gb_device_loaded(const char *knob);
+/* Does it allow no device at all? */
+bool gb_device_is_none(const char *knob);
+
+/* Where a pointer of the program lives, by any driver that the process has, the list's or
+ * not: for memory that the CPU must not touch though no device is open. */
+enum gb_mem_kind gb_device_where(const char *knob, const void *ptr);
 
 /* Pure, for tests: rank of this process on its machine under Open MPI, MPICH/Hydra,
  * Intel MPI, MVAPICH, Slurm or PALS; -1 without a launcher. getenv is passed in. */

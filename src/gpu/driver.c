@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -30,6 +31,33 @@ bool gb_driver_loaded(const char *const *names)
         }
     }
     return false;
+}
+
+void *gb_driver_find(const char *const *names, const char *symbol)
+{
+    void *found = NULL;
+
+    for (; *names && !found; names++) {
+        void *handle = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+        if (handle) {
+            found = dlsym(handle, symbol);
+            dlclose(handle);
+        }
+    }
+    return found;
+}
+
+enum gb_mem_kind gb_driver_guess(const void *ptr)
+{
+    char byte;
+    const struct iovec here = {&byte, 1}, there = {(void *)(uintptr_t)ptr, 1};
+
+    /* Asked of the kernel, which answers where a look would end the process. Where it does
+     * not answer such questions, the memory is as good as any. */
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 && errno == EFAULT
+               ? GB_MEM_DEVICE
+               : GB_MEM_PAGEABLE;
 }
 
 bool gb_driver_plausible(const char *const *names, const char *const *nodes)

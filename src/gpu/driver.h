@@ -35,6 +35,12 @@ void *gb_driver_open(const char *const *names, const char *const *nodes);
 /* Has the process one of these libraries, whoever loaded it? */
 bool gb_driver_loaded(const char *const *names);
 
+/* A function of the one that is loaded, or NULL. */
+void *gb_driver_find(const char *const *names, const char *symbol);
+/* What a driver that does not answer leaves to ask: memory that the CPU can read is not a
+ * device's. */
+enum gb_mem_kind gb_driver_guess(const void *ptr);
+
 /* Would that find something to open? Loads nothing. */
 bool gb_driver_plausible(const char *const *names, const char *const *nodes);
 

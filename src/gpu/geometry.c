@@ -43,7 +43,7 @@ size_t gb_plan_bytes(const struct gb_plan *plan)
     struct gb_needs needs = gb_plan_needs(plan);
 
     return bytes_of(&needs.a) + bytes_of(&needs.b) + bytes_of(&needs.c) +
-           bytes_of(&needs.partial);
+           bytes_of(&needs.partial) + gb_plan_vectors(plan).bytes;
 }
 
 int64_t gb_plan_ld_c(const struct gb_plan *plan, int64_t rows)

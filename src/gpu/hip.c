@@ -187,6 +187,11 @@ static bool hip_plausible(void)
     return gb_driver_plausible(names, nodes);
 }
 
+static bool hip_loaded(void)
+{
+    return gb_driver_loaded(names);
+}
+
 static void load(void)
 {
     visible = gb_backend_load(&backend);
@@ -378,23 +383,44 @@ static void hip_leave(struct gb_device *dev, struct gb_guest *guest)
     gb_guest_restore(guest);
 }
 
-static enum gb_mem_kind hip_mem_kind(struct gb_device *dev, const void *ptr)
+/* `device` -1: any. False when the runtime does not answer: to HIP, memory that it does not
+ * know is an error. */
+static bool ask_kind(const void *ptr, int device, enum gb_mem_kind *kind)
 {
     struct hip_pointer at = {.type = -1};
     /* ROCm 5: host 0, device 1, array 2. Since 6: unregistered 0, host 1, device 2. */
     int host = major < 6 ? 0 : 1;
 
     if (hip.hipPointerGetAttributes(&at, ptr) != hipSuccess) {
-        hip.hipGetLastError(); /* to HIP, memory that it does not know is an error */
-        return GB_MEM_PAGEABLE;
+        hip.hipGetLastError();
+        return false;
     }
+    *kind = GB_MEM_PAGEABLE;
     if (at.is_managed)
-        return GB_MEM_MANAGED;
-    if (at.type == host)
-        return GB_MEM_PINNED;
-    if (at.type == host + 1)
-        return at.device == dev->info.ordinal ? GB_MEM_DEVICE : GB_MEM_FOREIGN;
-    return GB_MEM_PAGEABLE;
+        *kind = GB_MEM_MANAGED;
+    else if (at.type == host)
+        *kind = GB_MEM_PINNED;
+    else if (at.type == host + 1)
+        *kind = device < 0 || at.device == device ? GB_MEM_DEVICE : GB_MEM_FOREIGN;
+    return true;
+}
+
+static enum gb_mem_kind hip_mem_kind(struct gb_device *dev, const void *ptr)
+{
+    enum gb_mem_kind kind;
+
+    return ask_kind(ptr, dev->info.ordinal, &kind) ? kind : GB_MEM_PAGEABLE;
+}
+
+/* The runtime starts itself for any question, so that we may as well. */
+static enum gb_mem_kind hip_mem_where(const void *ptr)
+{
+    enum gb_mem_kind kind;
+    int n;
+
+    return hip_count(&n) == GB_SUCCESS && ask_kind(ptr, -1, &kind)
+               ? kind
+               : gb_driver_guess(ptr);
 }
 
 static enum gb_status hip_copy(struct gb_device *dev, void *stream,
@@ -413,6 +439,7 @@ static enum gb_status hip_copy(struct gb_device *dev, void *stream,
 const struct gb_device_ops gb_hip_ops = {
     .name = "hip",
     .plausible = hip_plausible,
+    .loaded = hip_loaded,
     .count = hip_count,
     .open = hip_open,
     .close = hip_close,
@@ -424,6 +451,7 @@ const struct gb_device_ops gb_hip_ops = {
     .host_alloc = gb_backend_host_alloc,
     .host_free = gb_backend_host_free,
     .mem_kind = hip_mem_kind,
+    .mem_where = hip_mem_where,
     .stream_create = gb_backend_stream_create,
     .stream_destroy = gb_backend_stream_destroy,
     .stream_sync = gb_backend_stream_sync,

@@ -226,7 +226,7 @@ EXPORT int cuPointerGetAttributes(unsigned n, int *attributes, void **data,
 {
     struct fake_memory *m = fake_find((void *)(uintptr_t)ptr);
 
-    CALL("%u", n);
+    CALL_ANYWHERE("%u", n);
     for (unsigned i = 0; i < n; i++)
         switch (attributes[i]) {
         case 2:

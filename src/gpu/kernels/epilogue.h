@@ -18,7 +18,7 @@ struct gb_c64 {
 };
 
 /* Where the processor has no such instruction it is a call of libm, which the library is not
- * linked with: cpu.c brings its own. */
+ * linked with: cpu.c brings its own, which now and then round twice. */
 #ifndef GB_OWN_FMA
 GB_HD float gb_fma_f32(float x, float y, float z)
 {
