@@ -46,7 +46,10 @@ ${CC:-cc} -E -P -x c -I"$top_srcdir/src/gpu/kernels" "$top_srcdir/src/gpu/kernel
 steps()
 {
     awk '
-        function close_step() { if (fma > best[name]) { best[name] = fma; lds[name] = loads } }
+        # what has no vectors of operands is an epilogue
+        function close_step() {
+            if (loads > 0 && fma > best[name]) { best[name] = fma; lds[name] = loads }
+        }
         /Function :/ { close_step(); name = $3; fma = loads = 0 }
         /BAR\.SYNC/ { close_step(); fma = loads = 0 }
         / [FD]FMA/ { fma++ }
@@ -85,7 +88,8 @@ while read -r family; do
                 print name, v["REG"], v["STACK"], v["LOCAL"] }' | sort >"$tap_dir/usage"
         awk -v family="$family" '$2 == family {
             print "gb_" $1 "_nn\ngb_" $1 "_nt\ngb_" $1 "_tn\ngb_" $1 "_tt"
-            print "gb_reduce_" $5 "_" $4 }' "$tap_dir/rows" | sort -u >"$tap_dir/wanted"
+            if (family !~ /^gemm_thin_/) # which adds up no splits
+                print "gb_reduce_" $5 "_" $4 }' "$tap_dir/rows" | sort -u >"$tap_dir/wanted"
         is "$(cat "$tap_dir/wanted")" "$(cut -d' ' -f1 "$tap_dir/usage")" \
             "$family $arch: every kernel, and no other"
         is '' "$(awk '$3 != 0 || $4 != 0' "$tap_dir/usage")" "$family $arch: nothing is spilled"
@@ -147,6 +151,15 @@ while read -r family; do
                                 "of", chunks
                     }
                 }' "$tap_dir/mma" "$tap_dir/rows")" \
+                "$family $arch: whole steps of tensor-core products"
+            continue
+        fi
+        if [[ $family == gemm_thin_* ]]; then
+            # 16 by 8 by 16 each, of the 64 of k that a warp has at a time
+            is '' "$("$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3; n[name] = 0 }
+                / HMMA\.16816/ { n[name]++ }
+                END { for (k in n) if (n[k] < 16) print k, n[k] }')" \
                 "$family $arch: whole steps of tensor-core products"
             continue
         fi
