@@ -167,7 +167,7 @@ struct gb_device_ops {
     enum gb_status (*launch)(struct gb_device *dev, struct gb_stream *s,
                              struct gb_function *f, uint32_t grid, uint32_t block,
                              uint32_t smem_bytes, const void *args, size_t args_bytes);
-    /* The same for what only some devices do; NULL where there is no TMA. */
+    /* The same for what only some devices do, clusters and early starts; NULL where none is. */
     enum gb_status (*launch_shaped)(struct gb_device *dev, struct gb_stream *s,
                                     struct gb_function *f,
                                     const struct gb_launch_shape *shape,

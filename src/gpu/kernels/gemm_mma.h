@@ -682,7 +682,7 @@ struct MmaOutput {
         }
     }
 
-    /* The same with bias, scales and activation: whole vectors, or (V 1) elements. */
+    /* The same with bias, scales and activation: whole vectors, or (N 1) elements. */
     template <int N>
     GB_DEVICE void fused(Out *base, int turn, bool read, float alpha, float beta) const
     {
