@@ -988,7 +988,7 @@ static int child_forked(void)
 {
     struct gemmblas_product p, host = legal();
     struct gb_guest guest;
-    struct memory x;
+    static struct memory x; /* never given back: the parent ends without its device */
     int status;
     pid_t pid;
 

@@ -278,7 +278,7 @@ static bool order_make(struct order *o, const struct gb_product *p)
 
     o->c = c_of(p);
     span_of(&p->c, p->m, p->n, 1, p->type_c, &o->span);
-    o->at = malloc((size_t)p->batch * sizeof *o->at);
+    o->at = calloc((size_t)p->batch, sizeof *o->at);
     if (!o->at)
         return false;
     for (int64_t z = 0; z < p->batch; z++) {
