@@ -65,6 +65,7 @@ struct operand {
 struct device_shape {
     const struct bench_shape *s;
     struct gb_choice choice;
+    struct gb_extra extra;
     struct gb_function *gemm, *reduce, *repair, *pass;
     size_t bytes_a, bytes_b, bytes_c;
     void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
@@ -220,9 +221,9 @@ static char layout(enum gb_trans t)
     return plain(t) ? 'n' : 't';
 }
 
-static struct gb_problem problem_of(const struct bench_shape *s)
+static struct gb_problem problem_of(const struct device_shape *d)
 {
-    static const struct gb_extra fused; /* planning asks whether there is one */
+    const struct bench_shape *s = d->s;
 
     return (struct gb_problem){
         .op = GB_GEMM,
@@ -239,7 +240,7 @@ static struct gb_problem problem_of(const struct bench_shape *s)
         .ldb = s->ldb,
         .ldc = s->ldc,
         .batch = s->batch,
-        .extra = bench_fused(s) ? &fused : NULL,
+        .extra = bench_fused(s) ? &d->extra : NULL,
     };
 }
 
@@ -254,7 +255,7 @@ static uint32_t alignment(const struct bench_shape *s, int64_t ld)
 /* "" when there is a kernel for the shape, else why not. */
 static const char *choose(struct device_bench *b, struct device_shape *d)
 {
-    struct gb_problem p = problem_of(d->s);
+    struct gb_problem p = problem_of(d);
     uint32_t align_a = alignment(d->s, d->s->lda), align_b = alignment(d->s, d->s->ldb);
     const struct gb_kernel *row;
     struct gb_module *module;
@@ -373,47 +374,17 @@ static int rotation(const struct device_bench *b, size_t bytes)
 static struct gb_gemm_args arguments(const struct device_shape *d, int set)
 {
     const struct bench_shape *s = d->s;
-    bool complex = gb_is_complex(s->type);
-    struct gb_gemm_args g = {
-        .a = operand_set(d->dev_a, set),
-        .b = operand_set(d->dev_b, set),
-        .c = operand_set(d->dev_c, set),
-        .partial = d->partial,
-        .m = s->m,
-        .n = s->n,
-        .k = s->k,
-        .k_end = s->k,
-        .a_m = plain(s->transa) ? 1 : s->lda,
-        .a_k = plain(s->transa) ? s->lda : 1,
-        .b_k = plain(s->transb) ? 1 : s->ldb,
-        .b_n = plain(s->transb) ? s->ldb : 1,
-        .ldc = s->ldc,
-        .a_batch = s->lda * bench_cols_a(s),
-        .b_batch = s->ldb * bench_cols_b(s),
-        .c_batch = s->ldc * s->n,
-        .split_len = d->choice.split_len,
-        .alpha = {1, 0},
-        .beta = {s->beta, 0},
-        .splits = d->choice.splits,
-        .split_count = d->choice.splits,
-        .batch = (int32_t)s->batch,
-        .group_m = d->choice.group_m,
-    };
+    const struct gb_problem p = problem_of(d);
+    struct gb_gemm_args g = gb_plan_args(&p, &d->choice);
 
-    if (complex && (s->transa == GB_C || s->transa == GB_CONJ))
-        g.flags |= GB_G_CONJ_A;
-    if (complex && (s->transb == GB_C || s->transb == GB_CONJ))
-        g.flags |= GB_G_CONJ_B;
-    g.flags |= d->choice.hints;
-    if (s->beta == 0)
-        g.flags |= GB_G_BETA_ZERO;
-    if (bench_fused(s)) {
-        g.flags |= GB_G_FUSED;
-        g.fused.bias = d->bias;
-        g.fused.activation = s->activation;
-    }
-    if (d->choice.splits == 1 || gb_launch_sums_splits(d->choice.kernel, &g))
-        g.flags |= GB_G_EPILOGUE;
+    g.a = operand_set(d->dev_a, set);
+    g.b = operand_set(d->dev_b, set);
+    g.c = operand_set(d->dev_c, set);
+    g.partial = d->partial;
+    g.a_batch = s->lda * bench_cols_a(s);
+    g.b_batch = s->ldb * bench_cols_b(s);
+    g.c_batch = s->ldc * s->n;
+    g.fused.bias = d->bias;
     return g;
 }
 
@@ -670,7 +641,7 @@ static void describe_choice(const struct bench_options *o, const struct device_s
 
 static void measure(struct device_bench *b, const struct bench_shape *s)
 {
-    struct device_shape d = {.s = s};
+    struct device_shape d = {.s = s, .extra = {.activation = s->activation}};
     struct bench_row row[1 + BENCH_PEERS];
     int order[1 + BENCH_PEERS];
     const char *why = choose(b, &d);

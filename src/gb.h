@@ -112,6 +112,17 @@ static inline size_t gb_type_size(enum gb_type t)
     return size[t];
 }
 
+/* What products of it are summed in; and what its parts are, the real and the imaginary one. */
+static inline enum gb_type gb_type_acc(enum gb_type t)
+{
+    return t == GB_F16 || t == GB_BF16 ? GB_F32 : t;
+}
+
+static inline enum gb_type gb_type_part(enum gb_type t)
+{
+    return t == GB_C32 ? GB_F32 : t == GB_C64 ? GB_F64 : t;
+}
+
 /* "f16" "bf16" "f32" "f64" "c32" "c64" "i8" "i32", as bench rows spell them. */
 const char *gb_type_name(enum gb_type t);
 const char *gb_trans_name(enum gb_trans t); /* "N" "T" "C" "R" */

@@ -20,6 +20,9 @@ int cmd_tune(int argc, char **argv);
 /* Print "gemmblas: ..." on stderr and answer CMD_USAGE. */
 int cmd_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Seconds of a clock that never goes back. */
+double cmd_now(void);
+
 /* ---- words.c ---- */
 
 const struct gb_routine *cmd_routine(const char *name); /* NULL when there is none */

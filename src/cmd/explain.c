@@ -38,13 +38,6 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-static int by_seconds(const void *x, const void *y)
-{
-    const struct gb_choice *a = x, *b = y;
-
-    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
-}
-
 static void print_chosen(const struct gb_choice *c)
 {
     const struct gb_terms *t = &c->terms;
@@ -72,7 +65,7 @@ static void print_others(const struct gb_problem *p, const struct gb_device_info
                          &all[n]) &&
              !gb_plan_excluded(&all[n], GB_PLAN_STAGED);
     if (n > 0)
-        qsort(all, (size_t)n, sizeof *all, by_seconds);
+        qsort(all, (size_t)n, sizeof *all, gb_plan_by_seconds);
     for (int i = 0; i < n && i < most; i++)
         printf("  then %-34s %10.1f us, %lld tiles, split %d, %.2f waves\n",
                all[i].kernel->name, 1e6 * all[i].seconds, (long long)all[i].tiles,

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cmd.h"
 #include "util.h"
@@ -37,6 +38,14 @@ int cmd_refuse(const char *format, ...)
     va_end(args);
     fputc('\n', stderr);
     return CMD_USAGE;
+}
+
+double cmd_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void usage(FILE *out)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cmd.h"
 #include "device.h"
@@ -37,14 +36,6 @@ static void pci_attribute(const char *pci, const char *attribute, char *buf, siz
         fclose(f);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* GB/s of pinned copies one way, 0 when they fail. */
 static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d,
                         void *h, bool up)
@@ -55,7 +46,7 @@ static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d,
         enum gb_status status;
 
         if (i == 0)
-            start = seconds(); /* the first copy warms up */
+            start = cmd_now(); /* the first copy warms up */
         if (up)
             status = dev->ops->copy_in(dev, s, d, PROBE_BYTES, h, PROBE_BYTES,
                                        PROBE_BYTES, 1);
@@ -65,7 +56,7 @@ static double link_rate(struct gb_device *dev, struct gb_stream *s, gb_devptr d,
         if (status != GB_SUCCESS || dev->ops->stream_sync(dev, s) != GB_SUCCESS)
             return 0;
     }
-    return 1e-9 * PROBE_ROUNDS * PROBE_BYTES / (seconds() - start);
+    return 1e-9 * PROBE_ROUNDS * PROBE_BYTES / (cmd_now() - start);
 }
 
 static void print_link(struct gb_device *dev)

@@ -4,14 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cmd.h"
 #include "gemm_args.h"
 #include "util.h"
 
 enum {
     ROWS = 12, /* by the model, the best first */
-    WAVES = 4, /* of blocks that splits may make */
     FINALISTS = 4,
     WINNERS = 3,
     ROUNDS = 11,  /* of the final */
@@ -43,21 +42,6 @@ struct field {
     struct candidate of[MOST];
     int n;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_seconds(const void *x, const void *y)
-{
-    const struct gb_choice *a = x, *b = y;
-
-    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
-}
 
 static int by_time(const void *x, const void *y)
 {
@@ -100,8 +84,9 @@ static void add_splits(struct field *f, const struct trial *x,
     for (size_t i = 0; i < GB_COUNT(tries); i++) {
         struct gb_choice c;
 
-        if (tries[i] < 1 || (tries[i] > model->splits &&
-                             model->tiles * tries[i] > WAVES * info->multiprocessors))
+        if (tries[i] < 1 ||
+            (tries[i] > model->splits &&
+             model->tiles * tries[i] > GB_PLAN_WAVES * info->multiprocessors))
             continue;
         if (gb_plan_row(&x->p, info, model->kernel, x->align_a, x->align_b, tries[i],
                         &c))
@@ -122,7 +107,7 @@ static void add_rows(struct field *f, const struct trial *x)
                          x->align_b, 0, &all[n]) &&
              !gb_plan_excluded(&all[n], x->bench->without);
     if (n > 0)
-        qsort(all, (size_t)n, sizeof *all, by_seconds);
+        qsort(all, (size_t)n, sizeof *all, gb_plan_by_seconds);
     for (int i = 0; i < n && i < ROWS; i++)
         add_splits(f, x, &all[i]);
     free(all);
@@ -199,7 +184,7 @@ static enum gb_status halve(struct trial *x, struct field *f, int left, double b
         qsort(f->of, (size_t)f->n, sizeof f->of[0], by_time);
         if (f->n <= left)
             return GB_SUCCESS;
-        if (now() > until) {
+        if (cmd_now() > until) {
             f->n = left;
             return GB_SUCCESS;
         }
@@ -220,7 +205,7 @@ static enum gb_status interleave(struct trial *x, struct candidate *k, int n,
         if (s != GB_SUCCESS)
             return s;
     }
-    for (; rounds < ROUNDS && (rounds < FEWEST || now() < until); rounds++)
+    for (; rounds < ROUNDS && (rounds < FEWEST || cmd_now() < until); rounds++)
         for (int i = 0; i < n; i++) {
             int turn = (i + rounds / 2) % n, at = rounds % 2 ? n - 1 - turn : turn;
             enum gb_status s = trial_time(x, &k[at].c, k[at].launches, &us[at][rounds]);
@@ -251,7 +236,7 @@ enum gb_status search_compare(struct trial *x, const struct gb_choice *c,
     struct candidate pair[] = {{.c = *c}, {.c = *d}};
     double median[2] = {0, 0};
     enum gb_status s = interleave(x, pair, 2, block_for(seconds, 2 * ROUNDS + 8),
-                                  now() + seconds, median);
+                                  cmd_now() + seconds, median);
 
     *us_c = median[0];
     *us_d = median[1];
@@ -306,7 +291,7 @@ static enum gb_status decide(struct trial *x, struct field *f, double block_us,
 enum gb_status search_shape(struct trial *x, double seconds, struct search_result *r)
 {
     struct field *f = calloc(1, sizeof *f);
-    double block_us = block_for(seconds, SAMPLES), start = now();
+    double block_us = block_for(seconds, SAMPLES), start = cmd_now();
     enum gb_status s;
     int rows;
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cmd.h"
 #include "gemm_args.h"
 #include "half.h"
 #include "kernels.h"
@@ -72,12 +72,6 @@ static void store(enum gb_type type, void *to, size_t i, float value)
     case GB_TYPES:
         return;
     }
-}
-
-/* A real part. */
-static size_t part_size(enum gb_type type)
-{
-    return gb_is_complex(type) ? gb_type_size(type) / 2 : gb_type_size(type);
 }
 
 static double load(enum gb_type type, const void *from, size_t i)
@@ -226,7 +220,7 @@ static uint32_t alignment(const struct gb_problem *p, int64_t ld)
 
 static void fill_pool(struct trial_bench *b, enum gb_type type)
 {
-    size_t n = POOL / part_size(type);
+    size_t n = POOL / gb_type_size(gb_type_part(type));
 
     if (b->filled == type)
         return;
@@ -279,6 +273,8 @@ enum gb_status trial_begin(struct trial *x, struct trial_bench *b,
         .bytes_b = bytes_of_b(p),
         .bytes_c = bytes_of_c(p),
     };
+    x->p.alpha = (struct gb_scalar){.re = 1};
+    x->p.beta = (struct gb_scalar){.re = 0};
     s = ops->mem_info(b->dev, &room, &total);
     if (s != GB_SUCCESS)
         return s;
@@ -326,39 +322,15 @@ static struct gb_gemm_args arguments(const struct trial *x, const struct gb_choi
                                      int set)
 {
     const struct gb_problem *p = &x->p;
-    bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
-    struct gb_gemm_args g = {
-        .a = x->a + x->bytes_a * (size_t)set,
-        .b = x->b + x->bytes_b * (size_t)set,
-        .c = x->c + x->bytes_c * (size_t)set,
-        .partial = x->partial,
-        .m = p->m,
-        .n = p->n,
-        .k = p->k,
-        .k_end = p->k,
-        .a_m = ta ? p->lda : 1,
-        .a_k = ta ? 1 : p->lda,
-        .b_k = tb ? p->ldb : 1,
-        .b_n = tb ? 1 : p->ldb,
-        .ldc = p->ldc,
-        .a_batch = p->lda * cols_a(p),
-        .b_batch = p->ldb * cols_b(p),
-        .c_batch = p->ldc * p->n,
-        .split_len = c->split_len,
-        .alpha = {1, 0},
-        .splits = c->splits,
-        .split_count = c->splits,
-        .batch = (int32_t)batch_of(p),
-        .group_m = c->group_m,
-        .flags = c->hints | GB_G_BETA_ZERO,
-    };
+    struct gb_gemm_args g = gb_plan_args(p, c);
 
-    if (gb_is_complex(p->type) && (p->transa == GB_C || p->transa == GB_CONJ))
-        g.flags |= GB_G_CONJ_A;
-    if (gb_is_complex(p->type) && (p->transb == GB_C || p->transb == GB_CONJ))
-        g.flags |= GB_G_CONJ_B;
-    if (c->splits == 1 || gb_launch_sums_splits(c->kernel, &g))
-        g.flags |= GB_G_EPILOGUE;
+    g.a = x->a + x->bytes_a * (size_t)set;
+    g.b = x->b + x->bytes_b * (size_t)set;
+    g.c = x->c + x->bytes_c * (size_t)set;
+    g.partial = x->partial;
+    g.a_batch = p->lda * cols_a(p);
+    g.b_batch = p->ldb * cols_b(p);
+    g.c_batch = p->ldc * p->n;
     return g;
 }
 
@@ -470,14 +442,6 @@ enum gb_status trial_time(struct trial *x, const struct gb_choice *c, int launch
     return s;
 }
 
-static double host_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
-}
-
 enum gb_status trial_calibrate(struct trial *x, const struct gb_choice *c,
                                double block_us, int *launches)
 {
@@ -489,10 +453,10 @@ enum gb_status trial_calibrate(struct trial *x, const struct gb_choice *c,
         *launches = 1;
         return s;
     }
-    host = host_us();
+    host = cmd_now();
     if (s == GB_SUCCESS)
         s = trial_time(x, c, PROBES, &us);
-    host = (host_us() - host) / PROBES;
+    host = 1e6 * (cmd_now() - host) / PROBES;
     if (s != GB_SUCCESS)
         return s;
     /* the emulated device's clock is not the host's */

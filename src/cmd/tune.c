@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cmd.h"
 #include "device.h"
@@ -61,14 +60,6 @@ static void help(void)
          "                   model's choice\n"
          "\n"
          "Example: gemmblas tune --budget 10 sgemm N N 1000 1000 1000");
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- what is printed ------------------------------------------------------------------ */
@@ -291,11 +282,11 @@ static enum gb_status check_shape(struct tune *t, const struct tune_shape *shape
 
 static int each_shape(struct tune *t)
 {
-    double end = now() + t->budget;
+    double end = cmd_now() + t->budget;
 
     for (size_t i = 0; i < t->shapes.n; i++) {
         const struct tune_shape *shape = &t->shapes.of[i];
-        double left = end - now(), seconds = left / (double)(t->shapes.n - i);
+        double left = end - cmd_now(), seconds = left / (double)(t->shapes.n - i);
         enum gb_status s;
 
         if (left <= 0) {

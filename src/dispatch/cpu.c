@@ -409,7 +409,7 @@ static void extra(const struct gb_problem *p, struct gb_rect r, const void *sums
 void gb_cpu_extra_gemm(const struct gb_problem *p)
 {
     const struct gb_rect whole = {.m = p->m, .n = p->n};
-    enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
+    enum gb_type acc = gb_type_acc(p->type);
     int64_t size = (int64_t)gb_type_size(acc), rows, cols;
     _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
     size_t bytes = (size_t)gb_min(p->m * p->n * size, SUMS_BYTES);
@@ -451,8 +451,7 @@ static const void *entry(const void *vector, int64_t at, enum gb_type type)
 static struct gb_extra extra_part(const struct gb_problem *p, struct gb_rect r)
 {
     struct gb_extra x = *p->extra;
-    enum gb_type acc = gb_type_size(p->type) == 2 ? GB_F32 : p->type;
-    enum gb_type part_type = acc == GB_C32 ? GB_F32 : acc == GB_C64 ? GB_F64 : acc;
+    enum gb_type acc = gb_type_acc(p->type), part_type = gb_type_part(acc);
 
     x.bias = entry(x.bias, x.bias_cols ? r.j : r.i, x.bias_wide ? acc : p->type_c);
     x.row_scale = entry(x.row_scale, r.i, part_type);

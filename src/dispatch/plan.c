@@ -8,7 +8,6 @@
 #include "util.h"
 
 enum {
-    MOST_WAVES = 4,    /* of splits: finer ones fill the last wave no better */
     LEAST_SPLIT = 256, /* k per split: below, the reduction costs more than it gives */
     PANEL_GRAIN = 128, /* panels are whole tiles of every row, whatever its size */
     PANELS = 8,        /* enough that upload, kernels and download overlap */
@@ -158,7 +157,7 @@ static bool promising(const struct gb_choice *c, const struct gb_device_info *in
 {
     return splits == 1 ||
            (len >= LEAST_SPLIT && (double)c->tiles * (splits - 1) <
-                                      MOST_WAVES * (double)info->multiprocessors);
+                                      GB_PLAN_WAVES * (double)info->multiprocessors);
 }
 
 /* Where C is most of what memory moves, its columns are best written from top to bottom. */
@@ -294,6 +293,54 @@ bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *inf
                     uint32_t align_a, uint32_t align_b, struct gb_choice *choice)
 {
     return gb_plan_without(p, info, align_a, align_b, 0, choice);
+}
+
+int gb_plan_by_seconds(const void *x, const void *y)
+{
+    const struct gb_choice *a = x, *b = y;
+
+    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
+}
+
+static bool conjugated(const struct gb_problem *p, enum gb_trans trans)
+{
+    return gb_is_complex(p->type) && (trans == GB_C || trans == GB_CONJ);
+}
+
+struct gb_gemm_args gb_plan_args(const struct gb_problem *p,
+                                 const struct gb_choice *choice)
+{
+    bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
+    struct gb_gemm_args g = {
+        .m = p->m,
+        .n = p->n,
+        .k = p->k,
+        .k_end = p->k,
+        .a_m = ta ? p->lda : 1,
+        .a_k = ta ? 1 : p->lda,
+        .b_k = tb ? p->ldb : 1,
+        .b_n = tb ? 1 : p->ldb,
+        .ldc = p->ldc,
+        .split_len = choice->split_len,
+        .alpha = {p->alpha.re, p->alpha.im},
+        .beta = {p->beta.re, p->beta.im},
+        .splits = choice->splits,
+        .split_count = choice->splits,
+        .batch = (int32_t)gb_max(p->batch, 1),
+        .group_m = choice->group_m,
+        .flags = choice->hints | (conjugated(p, p->transa) ? GB_G_CONJ_A : 0u) |
+                 (conjugated(p, p->transb) ? GB_G_CONJ_B : 0u),
+    };
+
+    if (p->beta.re == 0 && p->beta.im == 0)
+        g.flags |= GB_G_BETA_ZERO;
+    if (p->extra) {
+        g.flags |= GB_G_FUSED;
+        g.fused = gb_fused_of(p->extra);
+    }
+    if (g.splits == 1 || gb_launch_sums_splits(choice->kernel, &g))
+        g.flags |= GB_G_EPILOGUE;
+    return g;
 }
 
 /* Panels for a problem that fits: one operand stays, the other streams past it, so the short

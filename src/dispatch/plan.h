@@ -38,7 +38,13 @@ struct gb_choice {
     struct gb_terms terms;
 };
 
-enum { GB_PLAN_SPLITS = 32, GB_PLAN_GROUP_M = 8, GB_PLAN_GROUP_TALL = 1024 };
+/* GB_PLAN_WAVES: of blocks, that splits may make; finer ones fill the last no better. */
+enum {
+    GB_PLAN_WAVES = 4,
+    GB_PLAN_SPLITS = 32,
+    GB_PLAN_GROUP_M = 8,
+    GB_PLAN_GROUP_TALL = 1024
+};
 
 /* How row k would run p, for operands on the device whose addresses and strides are multiples
  * of align_a and align_b bytes, powers of two; false when it cannot. A row that wants more
@@ -68,6 +74,14 @@ bool gb_plan_excluded(const struct gb_choice *choice, uint32_t without);
 bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,
                      uint32_t align_a, uint32_t align_b, uint32_t without,
                      struct gb_choice *choice);
+
+/* For qsort: of two choices the one that is predicted to be the quicker in front. */
+int gb_plan_by_seconds(const void *x, const void *y);
+
+/* What the kernels of a choice are told of all of p at once, on the device, but for addresses
+ * and the strides of batches. */
+struct gb_gemm_args gb_plan_args(const struct gb_problem *p,
+                                 const struct gb_choice *choice);
 
 /* The panels for a budget of device memory. GB_OK, GB_WHY_UNSUPPORTED or GB_WHY_OOM. */
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,

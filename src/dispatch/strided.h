@@ -49,6 +49,24 @@ struct gb_product {
     const char *routine; /* that computes such types, for knobs and traces */
 };
 
+/* A and B, or C, count for what C becomes. */
+static inline bool gb_product_reads_ab(const struct gb_product *p)
+{
+    return p->k > 0 && (p->alpha.re != 0 || p->alpha.im != 0);
+}
+
+static inline bool gb_product_reads_c(const struct gb_product *p)
+{
+    return p->beta.re != 0 || p->beta.im != 0;
+}
+
+/* The memory of matrix z of x. */
+const char *gb_matrix_at(const struct gb_matrix *x, int64_t z, enum gb_type type);
+
+/* x without its list, if addresses in it lie at one distance. */
+struct gb_matrix gb_product_unlisted(const struct gb_product *p, struct gb_matrix x,
+                                     enum gb_type type);
+
 /* Pure: may this be computed? Sizes, strides, pointers, types; what no device is needed for. */
 enum gb_answer gb_product_check(const struct gb_product *p);
 

@@ -4,6 +4,15 @@
 
 #include "tile_map.h"
 
+struct gb_fused gb_fused_of(const struct gb_extra *x)
+{
+    return (struct gb_fused){
+        .activation = x->activation,
+        .flags =
+            (x->bias_cols ? GB_F_BIAS_COLS : 0u) | (x->bias_wide ? GB_F_BIAS_ACC : 0u),
+    };
+}
+
 const char *gb_plan_chosen_name(enum gb_chosen by)
 {
     static const char *const name[] = {
@@ -154,9 +163,7 @@ void gb_step_args(const struct gb_plan *plan, int64_t step, struct gb_gemm_args 
         args->flags |= GB_G_BETA_ZERO;
     if (p->extra) {
         args->flags |= GB_G_FUSED;
-        args->fused.activation = p->extra->activation;
-        args->fused.flags = (p->extra->bias_cols ? GB_F_BIAS_COLS : 0u) |
-                            (p->extra->bias_wide ? GB_F_BIAS_ACC : 0u);
+        args->fused = gb_fused_of(p->extra);
     }
     if (gb_step_ends_panel(plan, step) && plan->splits == 1)
         args->flags |= GB_G_EPILOGUE;
@@ -174,7 +181,7 @@ struct gb_vectors gb_plan_vectors(const struct gb_plan *plan)
 {
     const struct gb_extra *x = plan->p.extra;
     size_t wide = gb_type_size(plan->kernel->type_acc);
-    size_t real = gb_is_complex(plan->kernel->type_acc) ? wide / 2 : wide;
+    size_t real = gb_type_size(gb_type_part(plan->kernel->type_acc));
     size_t bias = x && x->bias_wide ? wide : gb_type_size(plan->p.type_c);
     struct gb_vectors v = {.n = 0};
 

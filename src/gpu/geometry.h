@@ -30,6 +30,9 @@ enum gb_chosen {
     GB_BY_TUNED    /* a tuned row of this machine */
 };
 
+/* What is fused, as kernels are told, but for the addresses of vectors. */
+struct gb_fused gb_fused_of(const struct gb_extra *extra);
+
 const char *gb_plan_chosen_name(enum gb_chosen by); /* "model" "shipped" "tuned" */
 
 struct gb_plan {

@@ -156,12 +156,27 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
     return dev->ops->launch_shaped(dev, s, f, &shape, &t, sizeof t);
 }
 
-/* Is what is compiled for all architectures compiled for this one, so that it waits by itself
- * for what was queued before it? */
-static bool starts_early(const struct gb_device_info *info)
+/* Is row k, and what is launched beside it, compiled for this very architecture, so that it
+ * waits by itself for what was queued before it? Rows for TMA are; with them there is an image
+ * of their architecture of everything else. */
+static bool waits_by_itself(const struct gb_kernel *k,
+                            const struct gb_device_info *info)
 {
-    return info->vendor == GB_NVIDIA && info->arch == 90 &&
-           gb_image_find("gemm_wgmma_f16", info);
+    return (k->flags & GB_K_TMA) ||
+           ((k->flags & GB_K_WHOLE) && info->vendor == GB_NVIDIA && info->arch == 90 &&
+            gb_image_find("gemm_wgmma_f16", info));
+}
+
+/* Early, if the kernel can. */
+static enum gb_status launch(struct gb_device *dev, struct gb_stream *s,
+                             struct gb_function *f, const struct gb_kernel *k,
+                             struct gb_launch_shape shape, const void *args,
+                             size_t bytes)
+{
+    shape.early = waits_by_itself(k, &dev->info);
+    return shape.early ? dev->ops->launch_shaped(dev, s, f, &shape, args, bytes)
+                       : dev->ops->launch(dev, s, f, shape.grid, shape.block,
+                                          shape.smem_bytes, args, bytes);
 }
 
 enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
@@ -187,12 +202,8 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
         .grid = (uint32_t)gb_min(units, most ? most : MAX_GRID),
         .block = k->threads,
         .smem_bytes = k->smem,
-        .early = true,
     };
-    if ((k->flags & GB_K_WHOLE) && starts_early(&dev->info))
-        return dev->ops->launch_shaped(dev, s, f, &shape, g, sizeof *g);
-    return dev->ops->launch(dev, s, f, shape.grid, shape.block, shape.smem_bytes, g,
-                            sizeof *g);
+    return launch(dev, s, f, k, shape, g, sizeof *g);
 }
 
 enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
@@ -203,12 +214,9 @@ enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
     const struct gb_launch_shape shape = {
         .grid = (uint32_t)gb_min(blocks, most ? most : REDUCE_BLOCKS),
         .block = GB_REDUCE_THREADS,
-        .early = true,
     };
 
-    if (k->flags & GB_K_TMA)
-        return dev->ops->launch_shaped(dev, s, f, &shape, g, sizeof *g);
-    return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, g, sizeof *g);
+    return launch(dev, s, f, k, shape, g, sizeof *g);
 }
 
 bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info)
@@ -266,7 +274,7 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
                                 unsigned which, char a, char b, gb_devptr work,
                                 struct gb_gemm_args *g)
 {
-    struct gb_launch_shape shape = {.block = GB_REPAIR_THREADS, .early = true};
+    struct gb_launch_shape shape = {.block = GB_REPAIR_THREADS};
     struct gb_repair_args r = {.x = {{.units = 0}}};
     int n = 0;
     int64_t blocks;
@@ -292,10 +300,7 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
     if (blocks == 0)
         return GB_SUCCESS;
     shape.grid = (uint32_t)gb_min(blocks, REPAIR_BLOCKS);
-    /* where rows for TMA run, this kernel is compiled for the same architecture */
-    if (k->flags & GB_K_TMA)
-        return dev->ops->launch_shaped(dev, s, f, &shape, &r, sizeof r);
-    return dev->ops->launch(dev, s, f, shape.grid, shape.block, 0, &r, sizeof r);
+    return launch(dev, s, f, k, shape, &r, sizeof r);
 }
 
 enum gb_status gb_launch_pack(struct gb_device *dev, struct gb_stream *s,
