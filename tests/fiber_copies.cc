@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "accumulate.h"
 #include "fused.h"
 #include "seam.h"
 

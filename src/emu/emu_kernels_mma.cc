@@ -11,6 +11,7 @@ namespace
 
 #include "gemm_mma.h"
 #include "gemm_thin.h"
+#include "reduce.h"
 
 namespace gemm_mma_f16
 {

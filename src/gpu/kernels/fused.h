@@ -41,6 +41,14 @@ GB_INLINE S *gb_matrix(uint64_t base, uint64_t list, int64_t stride, int64_t z)
     return reinterpret_cast<S *>(base) + z * stride;
 }
 
+/* May vectors of 16 bytes be loaded from an operand of these strides? */
+template <class S>
+GB_INLINE bool gb_whole(uint64_t base, int64_t stride, int64_t batch)
+{
+    return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 ==
+           0;
+}
+
 /* ---- arithmetic ---- */
 
 template <class T>

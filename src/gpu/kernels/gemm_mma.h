@@ -35,7 +35,7 @@
 #ifndef GB_GEMM_MMA_H
 #define GB_GEMM_MMA_H
 
-#include "gemm_simt.h"
+#include "fused.h"
 #include "mma.h"
 
 /* One row of mma.def. */
@@ -728,7 +728,7 @@ struct MmaOutput {
         const float alpha = (float)g.alpha[0];
         const float beta = read ? (float)g.beta[0] : gb_unread_f32(alpha);
         const bool last = g.flags & GB_G_EPILOGUE, last_fused = g.flags & GB_G_FUSED;
-        const bool whole = gb_simt_whole<Out>(g.c, g.ldc, g.c_batch) && rows % V == 0;
+        const bool whole = gb_whole<Out>(g.c, g.ldc, g.c_batch) && rows % V == 0;
         Out *base =
             gb_matrix<Out>(g.c, g.c_list, g.c_batch, work.batch) + n * g.ldc + m;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gemm_mma: fp16 with C of fp32. */
 #include "gemm_mma.h"
+#include "reduce.h"
 
 #define MMA(name, tile_m, tile_n, tile_k, stages, warps_m, warps_n, align, blocks,     \
             efficiency)                                                                \
@@ -9,4 +10,4 @@
 #include "mma.def"
 #undef MMA
 
-GB_SIMT_REDUCE(gb_reduce_f32_f32, float, float)
+GB_REDUCE(gb_reduce_f32_f32, float, float)

@@ -10,160 +10,9 @@
 #ifndef GB_GEMM_SIMT_H
 #define GB_GEMM_SIMT_H
 
+#include "accumulate.h"
 #include "fused.h"
 #include "seam.h"
-
-/* ---- arithmetic of the accumulator types ---- */
-
-GB_INLINE void gb_mad(float &sum, float a, float b)
-{
-    sum = gb_fma_f32(a, b, sum);
-}
-
-GB_INLINE void gb_mad(double &sum, double a, double b)
-{
-    sum = gb_fma_f64(a, b, sum);
-}
-
-GB_INLINE void gb_mad(gb_c32 &sum, gb_c32 a, gb_c32 b)
-{
-    sum.re = gb_fma_f32(a.re, b.re, sum.re);
-    sum.im = gb_fma_f32(a.re, b.im, sum.im);
-    sum.re = gb_fma_f32(-a.im, b.im, sum.re);
-    sum.im = gb_fma_f32(a.im, b.re, sum.im);
-}
-
-GB_INLINE void gb_mad(gb_c64 &sum, gb_c64 a, gb_c64 b)
-{
-    sum.re = gb_fma_f64(a.re, b.re, sum.re);
-    sum.im = gb_fma_f64(a.re, b.im, sum.im);
-    sum.re = gb_fma_f64(-a.im, b.im, sum.re);
-    sum.im = gb_fma_f64(a.im, b.re, sum.im);
-}
-
-/* By the sign bit: exact, and no work for the arithmetic pipe. */
-GB_INLINE float gb_negate_if(bool negate, float x)
-{
-    uint32_t u;
-
-    __builtin_memcpy(&u, &x, sizeof u);
-    u ^= (uint32_t)negate << 31;
-    __builtin_memcpy(&x, &u, sizeof u);
-    return x;
-}
-
-GB_INLINE double gb_negate_if(bool negate, double x)
-{
-    uint64_t u;
-
-    __builtin_memcpy(&u, &x, sizeof u);
-    u ^= (uint64_t)negate << 63;
-    __builtin_memcpy(&x, &u, sizeof u);
-    return x;
-}
-
-GB_INLINE float gb_plus(float x, float y)
-{
-    return x + y;
-}
-
-GB_INLINE double gb_plus(double x, double y)
-{
-    return x + y;
-}
-
-template <class T>
-GB_INLINE T gb_plus(T x, T y)
-{
-    return T{x.re + y.re, x.im + y.im};
-}
-
-template <class T>
-struct SimtMath;
-
-template <>
-struct SimtMath<float> {
-    static constexpr bool COMPLEX = false;
-    GB_DEVICE static float scalar(const double *s)
-    {
-        return (float)s[0];
-    }
-    GB_DEVICE static float unread(float alpha)
-    {
-        return gb_unread_f32(alpha);
-    }
-    GB_DEVICE static float epilogue(float alpha, float sum, float beta, float old)
-    {
-        return gb_epilogue_f32(alpha, sum, beta, old);
-    }
-    GB_DEVICE static float conj_if(bool, float x)
-    {
-        return x;
-    }
-};
-
-template <>
-struct SimtMath<double> {
-    static constexpr bool COMPLEX = false;
-    GB_DEVICE static double scalar(const double *s)
-    {
-        return s[0];
-    }
-    GB_DEVICE static double unread(double alpha)
-    {
-        return gb_unread_f64(alpha);
-    }
-    GB_DEVICE static double epilogue(double alpha, double sum, double beta, double old)
-    {
-        return gb_epilogue_f64(alpha, sum, beta, old);
-    }
-    GB_DEVICE static double conj_if(bool, double x)
-    {
-        return x;
-    }
-};
-
-template <>
-struct SimtMath<gb_c32> {
-    static constexpr bool COMPLEX = true;
-    GB_DEVICE static gb_c32 scalar(const double *s)
-    {
-        return gb_c32{(float)s[0], (float)s[1]};
-    }
-    GB_DEVICE static gb_c32 unread(gb_c32 alpha)
-    {
-        return gb_unread_c32(alpha);
-    }
-    GB_DEVICE static gb_c32 epilogue(gb_c32 alpha, gb_c32 sum, gb_c32 beta, gb_c32 old)
-    {
-        return gb_epilogue_c32(alpha, sum, beta, old);
-    }
-    GB_DEVICE static gb_c32 conj_if(bool conj, gb_c32 x)
-    {
-        return gb_c32{x.re, gb_negate_if(conj, x.im)};
-    }
-};
-
-template <>
-struct SimtMath<gb_c64> {
-    static constexpr bool COMPLEX = true;
-    GB_DEVICE static gb_c64 scalar(const double *s)
-    {
-        return gb_c64{s[0], s[1]};
-    }
-    GB_DEVICE static gb_c64 unread(gb_c64 alpha)
-    {
-        return gb_unread_c64(alpha);
-    }
-    GB_DEVICE static gb_c64 epilogue(gb_c64 alpha, gb_c64 sum, gb_c64 beta, gb_c64 old)
-    {
-        return gb_epilogue_c64(alpha, sum, beta, old);
-    }
-    GB_DEVICE static gb_c64 conj_if(bool conj, gb_c64 x)
-    {
-        return gb_c64{x.re, gb_negate_if(conj, x.im)};
-    }
-};
 
 /* ---- shapes ---- */
 
@@ -439,10 +288,10 @@ struct SimtSums {
     {
         a.load(from_a + k * Tile::PITCH_M);
         b.load(from_b + k * Tile::PITCH_N);
-        if constexpr (SimtMath<T>::COMPLEX) {
+        if constexpr (AccMath<T>::COMPLEX) {
             GB_UNROLL
             for (int c = 0; c < Tile::PER_N; c++)
-                b.at[c] = SimtMath<T>::conj_if(flip, b.at[c]);
+                b.at[c] = AccMath<T>::conj_if(flip, b.at[c]);
         }
     }
 
@@ -480,7 +329,7 @@ template <class Tile>
 struct SimtOutput {
     typedef typename Tile::Acc T;
     typedef typename Tile::Out Out;
-    typedef SimtMath<T> Math;
+    typedef AccMath<T> Math;
 
     const gb_gemm_args &g;
     const gb_tile &tile;
@@ -687,14 +536,6 @@ struct SimtOutput {
 
 /* ---- the kernel ---- */
 
-/* May vectors of 16 bytes be loaded from an operand of these strides? */
-template <class S>
-GB_INLINE bool gb_simt_whole(uint64_t base, int64_t stride, int64_t batch)
-{
-    return (base | (uint64_t)stride * sizeof(S) | (uint64_t)batch * sizeof(S)) % 16 ==
-           0;
-}
-
 /* Out of line: one copy of many divisions. */
 GB_NOINLINE void gb_simt_work(const gb_gemm_args &g, int tile_m, int tile_n,
                               int64_t turn, SimtWork &work)
@@ -720,8 +561,8 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
     GB_SHARED(Shared, shared);
     const int64_t stride_a = A_ACROSS ? g.a_m : g.a_k;
     const int64_t stride_b = B_ACROSS ? g.b_n : g.b_k;
-    const bool whole_a = gb_simt_whole<In>(g.a, stride_a, g.a_batch);
-    const bool whole_b = gb_simt_whole<In>(g.b, stride_b, g.b_batch);
+    const bool whole_a = gb_whole<In>(g.a, stride_a, g.a_batch);
+    const bool whole_b = gb_whole<In>(g.b, stride_b, g.b_batch);
     /* conj(a) b is computed as conj(a conj(b)): only B's elements are ever flipped, and the
      * sums are held conjugated */
     const bool conj_a = g.flags & GB_G_CONJ_A, conj_b = g.flags & GB_G_CONJ_B;
@@ -804,68 +645,6 @@ GB_INLINE void gb_gemm_simt(const gb_gemm_args &g)
     }
 }
 
-/* Element x of all C's as they lie in the workspace: of which batch, where in it. */
-struct SimtPlace {
-    int64_t z, in, i, j;
-
-    template <class Int>
-    GB_DEVICE void find(Int x, Int size, Int m)
-    {
-        const Int rest = x % size;
-
-        z = x / size;
-        in = rest;
-        i = rest % m;
-        j = rest / m;
-    }
-};
-
-/* Sums the splits in ascending order and applies the epilogue; one element per thread and
- * turn, GB_REDUCE_THREADS threads per block, any grid. */
-template <class Out, class T>
-GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
-{
-    typedef SimtMath<T> Math;
-    const bool read = !(g.flags & GB_G_BETA_ZERO);
-    const T alpha = Math::scalar(g.alpha);
-    const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
-    const int64_t size = g.m * g.n, total = size * g.batch;
-
-    gb_grid_wait();
-    for (int64_t x = gb_block() * GB_REDUCE_THREADS + gb_thread(); x < total;
-         x += gb_grid() * GB_REDUCE_THREADS) {
-        SimtPlace at_x;
-        T sum, old = {};
-
-        if (total <= INT32_MAX) /* divisions of half the length */
-            at_x.find((uint32_t)x, (uint32_t)size, (uint32_t)g.m);
-        else
-            at_x.find(x, size, g.m);
-        const int64_t z = at_x.z, i = at_x.i, j = at_x.j;
-        const T *from =
-            reinterpret_cast<const T *>(g.partial) + z * g.splits * size + at_x.in;
-        Out *at = gb_matrix<Out>(g.c, g.c_list, g.c_batch, z) + i + j * g.ldc;
-
-        if (!gb_tile_wanted(&g, i, j))
-            continue;
-        sum = from[0];
-        GB_UNROLL_BY(16) /* loads do not wait for each other, sums do */
-        for (int s = 1; s < g.splits; s++)
-            sum = gb_plus(sum, from[s * size]);
-        if (read)
-            gb_widen(*at, old);
-        if (g.flags & GB_G_FUSED) {
-            const T olds[1] = {old};
-            T v[1] = {sum};
-
-            FusedRows<Out, T, 1>(g, z, i, 1).apply(j, alpha, beta, olds, v);
-            gb_narrow(v[0], *at);
-        } else {
-            gb_narrow(Math::epilogue(alpha, sum, beta, old), *at);
-        }
-    }
-}
-
 /* The four layouts of one row of kernels.def; BLOCKS per multiprocessor bound the registers.
  * B's unit stride along its rows is along k. */
 #define GB_SIMT(name, blocks, ...)                                                     \
@@ -885,12 +664,6 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
     GB_KERNEL(gb_##name##_tt, name##_tile::THREADS, blocks, g)                         \
     {                                                                                  \
         gb_gemm_simt<name##_tile, true, false>(g);                                     \
-    }
-
-#define GB_SIMT_REDUCE(symbol, out, acc)                                               \
-    GB_KERNEL(symbol, GB_REDUCE_THREADS, 1, g)                                         \
-    {                                                                                  \
-        gb_gemm_reduce<out, acc>(g);                                                   \
     }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gemm_simt: fp16 with C of fp32. */
 #include "gemm_simt.h"
+#include "reduce.h"
 
 GB_SIMT(gemm_simt_f16_f32_128x64x16, 2, gb_f16, float, float, 128, 64, 16, 8, 4)
-GB_SIMT_REDUCE(gb_reduce_f32_f32, float, float)
+GB_REDUCE(gb_reduce_f32_f32, float, float)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gemm_wgmma: bf16 with C in fp32. */
-#include "gemm_simt.h"
 #include "gemm_wgmma.h"
+#include "reduce.h"
 
 #define WGMMA(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)     \
     GB_WGMMA_ROW(gemm_wgmma_bf16_f32_##name, gb_bf16, float, wgs, mi, tile_m, stages,  \
                  buffers, cluster)
 #include "wgmma.def"
 
-GB_SIMT_REDUCE(gb_reduce_f32_f32, float, float)
+GB_REDUCE(gb_reduce_f32_f32, float, float)

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_wgmma from its sums on: to C, through shared memory or from registers, or to the workspace
+ * of partial sums. gemm_wgmma.h says which when, and why. */
+#ifndef GB_WGMMA_EPILOGUE_H
+#define GB_WGMMA_EPILOGUE_H
+
+#include "fused.h"
+#include "wgmma_tile.h"
+
+/* ---- between registers, shared memory and C ---- */
+
+/* Where in the tile the pair of sums d[a], d[a + 1] of this lane is: column of C (from its
+ * warp's first of 16) and row. */
+GB_INLINE int gb_wgmma_pair_n(int lane, int a)
+{
+    return lane / 4 + a % 4 / 2 * 8;
+}
+
+GB_INLINE int gb_wgmma_pair_m(int lane, int a)
+{
+    return a / 4 * 8 + lane % 4 * 2;
+}
+
+/* Byte of (column of C, byte x of its 128) in a buffer. */
+GB_INLINE int gb_wgmma_swizzled(int column, int x)
+{
+    return column * 128 + (x ^ column % 8 * 16);
+}
+
+template <class T>
+GB_INLINE T &gb_wgmma_element(unsigned char *buffer, int column, int row)
+{
+    return *reinterpret_cast<T *>(buffer +
+                                  gb_wgmma_swizzled(column, row * (int)sizeof(T)));
+}
+
+/* A warp's part between its buffer and a column-major matrix of which m x n elements are left:
+ * for matrices that TMA cannot describe. Words of two 16-bit elements where a column has them:
+ * it has one element before its first word when it begins inside one. */
+template <class T, int PART>
+struct WgmmaColumns {
+    static constexpr int WORD = 4 / (int)sizeof(T);
+    static constexpr bool PAIRS = WORD == 2;
+
+    T *matrix;
+    int64_t ld;
+    int rows, columns; /* that exist */
+    unsigned char *buffer;
+
+    GB_DEVICE WgmmaColumns(T *at, int64_t ld_, int64_t m, int64_t n,
+                           unsigned char *part)
+        : matrix(at), ld(ld_), rows((int)gb_tile_min(m, PART)),
+          columns((int)gb_tile_min(n, 16)), buffer(part)
+    {
+    }
+
+    GB_DEVICE static int ahead(const T *column)
+    {
+        return PAIRS ? (int)(reinterpret_cast<uintptr_t>(column) / sizeof(T) % 2) : 0;
+    }
+
+    /* Where every column is aligned to vectors: several columns at once. */
+    GB_DEVICE void put_vectors() const
+    {
+        constexpr int V = 16 / (int)sizeof(T), ACROSS = PART / V, AT_ONCE = 32 / ACROSS;
+        constexpr int TURNS = 16 / AT_ONCE;
+        const int lane = gb_thread() % 32, row = lane % ACROSS * V;
+        T *to = matrix + lane / ACROSS * ld + row;
+        Vec<T, V> v[TURNS];
+
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++)
+            v[i] = gb_load<T, V>(
+                &gb_wgmma_element<T>(buffer, lane / ACROSS + i * AT_ONCE, row));
+        if (rows >= PART && columns >= 16) {
+            GB_UNROLL
+            for (int i = 0; i < TURNS; i++)
+                gb_store_whole(to + i * AT_ONCE * ld, v[i]);
+            return;
+        }
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++, to += AT_ONCE * ld) {
+            const int j = lane / ACROSS + i * AT_ONCE;
+
+            if (j < columns && row + V <= rows)
+                gb_store_whole(to, v[i]);
+            GB_NO_UNROLL
+            for (int e = 0; j < columns && row + V > rows && row + e < rows; e++)
+                to[e] = gb_wgmma_element<T>(buffer, j, row + e);
+        }
+    }
+
+    /* All of the part exists. A column that begins inside a word has halves of one at its
+     * ends, which the last lane stores. */
+    GB_DEVICE void put_words() const
+    {
+        const int lane = gb_thread() % 32, x = lane * 4, next = (lane + 1) % 32 * 4;
+        T *to = matrix;
+
+        static_assert(PART * sizeof(T) == 128, "a lane has a word of every column");
+        GB_UNROLL_BY(4)
+        for (int j = 0; j < 16; j++, to += ld) {
+            const int early = ahead(to);
+            const uint32_t mine = word(j, x);
+
+            if constexpr (!PAIRS) {
+                reinterpret_cast<uint32_t *>(to)[lane] = mine;
+            } else {
+                const uint32_t after = word(j, next);
+
+                if (early && lane == 31) {
+                    to[0].bits = (uint16_t)after;
+                    to[PART - 1].bits = (uint16_t)(mine >> 16);
+                } else {
+                    reinterpret_cast<uint32_t *>(to + early)[lane] =
+                        early ? __byte_perm(mine, after, 0x5432) : mine;
+                }
+            }
+        }
+    }
+    GB_DEVICE uint32_t word(int column, int x) const
+    {
+        return *reinterpret_cast<const uint32_t *>(buffer +
+                                                   gb_wgmma_swizzled(column, x));
+    }
+
+    GB_DEVICE void put() const
+    {
+        const int lane = gb_thread() % 32;
+        T *to = matrix;
+
+        if constexpr (PART * sizeof(T) == 128) {
+            if (rows == PART && columns == 16) {
+                put_words();
+                return;
+            }
+        }
+
+        GB_UNROLL_BY(2)
+        for (int j = 0; j < columns; j++, to += ld) {
+            const int early = ahead(to), row = lane * WORD + early;
+            const T first = gb_wgmma_element<T>(buffer, j, row % PART);
+            Vec<T, WORD> v;
+
+            v.at[0] = first;
+            if constexpr (PAIRS)
+                v.at[1] = gb_wgmma_element<T>(buffer, j, (row + 1) % PART);
+            if (row + WORD <= rows)
+                gb_store(to + row, v);
+            else if (row < rows)
+                to[row] = first;
+            if (lane < early && rows > 0)
+                to[0] = gb_wgmma_element<T>(buffer, j, 0);
+        }
+    }
+
+    /* What does not exist is not written here either: nobody stores it. */
+    GB_DEVICE void get() const
+    {
+        const int lane = gb_thread() % 32;
+
+        GB_UNROLL_BY(4)
+        for (int j = 0; j < columns; j++) {
+            const T *const from = matrix + j * ld;
+            const int row = lane * WORD + ahead(from);
+
+            if (PAIRS && row + 1 < rows) {
+                const Vec<T, 2> v = gb_load<T, 2>(from + row);
+
+                gb_wgmma_element<T>(buffer, j, row) = v.at[0];
+                gb_wgmma_element<T>(buffer, j, row + 1) = v.at[1];
+            } else if (row < rows) {
+                gb_wgmma_element<T>(buffer, j, row) = from[row];
+            }
+            if (lane < ahead(from) && rows > 0)
+                gb_wgmma_element<T>(buffer, j, 0) = from[0];
+        }
+    }
+};
+
+/* Partial sums, between the registers and the workspace of gemm_args.h: eight columns of four
+ * lanes at once, each 32 bytes of one column, which is what memory moves. WHOLE: all of the
+ * tile is there, and its pairs are aligned. */
+template <class Tile, bool LOAD, bool WHOLE>
+GB_INLINE void gb_wgmma_partial_as(const gb_gemm_args &g, const WgmmaWork &work, int wg,
+                                   float (&d)[Tile::MI][Tile::BN / 2])
+{
+    const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
+    const int64_t m = work.m + gb_wgmma_pair_m(lane, 0);
+    const int rows = (int)gb_tile_min(g.m - m, Tile::BN);
+
+    GB_UNROLL
+    for (int mi = 0; mi < Tile::MI; mi++) {
+        GB_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + mi) * 64 + warp * 16 +
+                              gb_wgmma_pair_n(lane, half);
+            float *const column =
+                reinterpret_cast<float *>(g.partial) +
+                (((int64_t)work.batch * g.splits + work.split) * g.n + n) * g.m + m;
+            const int there = n < g.n ? rows : 0;
+
+            GB_UNROLL
+            for (int a = half; a < Tile::BN / 2; a += 4) {
+                const int row = gb_wgmma_pair_m(0, a);
+                float *const sum = d[mi] + a;
+
+                if constexpr (WHOLE && LOAD) {
+                    const Vec<float, 2> v = gb_load<float, 2>(column + row);
+
+                    sum[0] = v.at[0];
+                    sum[1] = v.at[1];
+                } else if constexpr (WHOLE) {
+                    gb_store(column + row, Vec<float, 2>{{sum[0], sum[1]}});
+                } else {
+                    GB_UNROLL
+                    for (int e = 0; e < 2; e++) {
+                        if (LOAD)
+                            sum[e] = row + e < there ? column[row + e] : 0;
+                        else if (row + e < there)
+                            column[row + e] = sum[e];
+                    }
+                }
+            }
+        }
+    }
+}
+
+template <class Tile, bool LOAD>
+GB_INLINE void gb_wgmma_partial(const gb_gemm_args &g, const WgmmaWork &work, int wg,
+                                float (&d)[Tile::MI][Tile::BN / 2])
+{
+    if (g.m % 2 == 0 && work.m + Tile::BN <= g.m && work.n + Tile::BM <= g.n)
+        gb_wgmma_partial_as<Tile, LOAD, true>(g, work, wg, d);
+    else
+        gb_wgmma_partial_as<Tile, LOAD, false>(g, work, wg, d);
+}
+
+/* ---- epilogue ---- */
+
+/* Two neighbours of a column of C, as one word or two. */
+template <class T>
+struct WgmmaPair;
+
+template <>
+struct WgmmaPair<float> {
+    GB_INLINE void get(const unsigned char *at, float (&v)[2])
+    {
+        const Vec<float, 2> both =
+            gb_load<float, 2>(reinterpret_cast<const float *>(at));
+
+        v[0] = both.at[0];
+        v[1] = both.at[1];
+    }
+};
+
+template <>
+struct WgmmaPair<gb_f16> {
+    GB_INLINE void get(const unsigned char *at, float (&v)[2])
+    {
+        const uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+
+        v[0] = gb_to_f32(gb_f16{(uint16_t)both});
+        v[1] = gb_to_f32(gb_f16{(uint16_t)(both >> 16)});
+    }
+    GB_INLINE uint32_t pack(const float (&v)[2])
+    {
+        uint32_t both;
+
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+        return both;
+    }
+};
+
+template <>
+struct WgmmaPair<gb_bf16> {
+    GB_INLINE void get(const unsigned char *at, float (&v)[2])
+    {
+        const uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+
+        v[0] = gb_to_f32(gb_bf16{(uint16_t)both});
+        v[1] = gb_to_f32(gb_bf16{(uint16_t)(both >> 16)});
+    }
+    GB_INLINE uint32_t pack(const float (&v)[2])
+    {
+        uint32_t both;
+
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+        return both;
+    }
+};
+
+/* What becomes of one warp's sums. */
+template <class Tile>
+struct WgmmaEpilogue {
+    typedef typename Tile::Out Out;
+    static constexpr int PART = Tile::PART, ACROSS = Tile::BN / PART;
+
+    /* Fused: rows of C that the buffers hold in fp32, and how often that is. */
+    static constexpr int TALL = Tile::BN < 64 ? Tile::BN : 64;
+    static constexpr int TALLS_M = Tile::BN / TALL, TALLS = TALLS_M * Tile::MI;
+    static_assert(16 * TALL * sizeof(float) <= Tile::BUFFERS * Tile::PART_BYTES,
+                  "the buffers have room");
+
+    const gb_tma_args &p;
+    WgmmaShared<Tile> &shared;
+    int wg, lane, warp; /* of the warpgroup; index of the warp in the block */
+    bool leader, reads;
+    float alpha, beta; /* alpha is 0 for a tile without sums */
+    uint32_t parity;   /* bit i: of buffer i */
+
+    GB_DEVICE WgmmaEpilogue(const gb_tma_args &args, WgmmaShared<Tile> &memory,
+                            int index)
+        : p(args), shared(memory), wg(index), lane(gb_thread() % 32),
+          warp(gb_thread() / 32), leader(lane == 0),
+          reads(!(args.g.flags & GB_G_BETA_ZERO)), alpha(0),
+          beta((float)args.g.beta[0]), parity(0)
+    {
+    }
+
+    GB_DEVICE int part_m(const WgmmaWork &work, int part) const
+    {
+        return work.m + part % ACROSS * PART;
+    }
+    GB_DEVICE int part_n(const WgmmaWork &work, int part) const
+    {
+        return work.n + (wg * Tile::MI + part / ACROSS) * 64 + warp % 4 * 16;
+    }
+    GB_DEVICE WgmmaColumns<Out, PART> columns(const WgmmaWork &work, int part,
+                                              unsigned char *buffer) const
+    {
+        const int64_t m = part_m(work, part), n = part_n(work, part);
+
+        return {reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + m +
+                    n * p.g.ldc,
+                p.g.ldc, p.g.m - m, p.g.n - n, buffer};
+    }
+
+    /* By the leader, when all lanes have read the buffer. */
+    GB_DEVICE void fetch(const WgmmaWork &work, int part) const
+    {
+        const int b = part % Tile::BUFFERS;
+        const uint32_t bar = gb_smem(&shared.arrived[warp][b]);
+
+        gb_bar_expect(bar, 16 * PART * sizeof(Out));
+        gb_tma_load(gb_smem(shared.part[warp][b]), &p.c, bar, part_m(work, part),
+                    part_n(work, part), work.batch, GB_L2_NORMAL);
+    }
+
+    /* Fetch what the buffers hold of C while the sums are made. */
+    GB_DEVICE void begin(const WgmmaWork &work)
+    {
+        alpha = work.steps > 0 ? (float)p.g.alpha[0] : 0.0f;
+        if (!reads || p.c_direct || !leader || (p.g.flags & GB_G_FUSED))
+            return;
+        for (int part = 0; part < Tile::BUFFERS && part < Tile::PARTS; part++)
+            fetch(work, part);
+    }
+
+    /* The buffer holds C's part, where C is read. */
+    GB_DEVICE void take(const WgmmaWork &work, int part, unsigned char *buffer)
+    {
+        const int b = part % Tile::BUFFERS;
+
+        if (reads && !p.c_direct) {
+            gb_bar_wait(gb_smem(&shared.arrived[warp][b]), parity >> b & 1);
+            parity ^= 1u << b;
+        } else if (reads) {
+            columns(work, part, buffer).get();
+            __syncwarp();
+        }
+    }
+
+    /* alpha * sums + beta * C; `old` counts where C is read. */
+    template <bool READS>
+    GB_DEVICE void mix(float (&v)[2], const float (&old)[2], float factor) const
+    {
+        GB_UNROLL
+        for (int e = 0; e < 2; e++)
+            v[e] = READS ? gb_fma_f32(factor, v[e], beta * old[e]) : v[e] * factor;
+    }
+
+    /* Four sums of this lane, d[4 * quad] and on, to C. */
+    GB_DEVICE void put(const WgmmaWork &work, int quad, const Vec<float, 4> &sum) const
+    {
+        const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+
+        GB_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
+                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            Out *const to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch +
+                            m + n * p.g.ldc;
+            const int there = n < p.g.n ? (int)gb_tile_min(p.g.m - m, 2) : 0;
+            const bool pair =
+                there == 2 &&
+                reinterpret_cast<uintptr_t>(to) % sizeof(Vec<Out, 2>) == 0;
+            float v[2] = {sum.at[half], sum.at[half + 1]}, old[2] = {};
+            Vec<Out, 2> c = {};
+
+            if (reads && pair)
+                c = gb_load<Out, 2>(to);
+            GB_UNROLL
+            for (int e = 0; e < 2; e++) {
+                if (reads && !pair && e < there)
+                    c.at[e] = to[e];
+                gb_widen(c.at[e], old[e]);
+            }
+            GB_UNROLL
+            for (int e = 0; e < 2; e++)
+                v[e] = gb_epilogue_f32(alpha, v[e], reads ? beta : gb_unread_f32(alpha),
+                                       old[e]);
+            GB_UNROLL
+            for (int e = 0; e < 2; e++) {
+                gb_narrow(v[e], c.at[e]);
+                if (!pair && e < there)
+                    to[e] = c.at[e];
+            }
+            if (pair)
+                gb_store(to, c);
+        }
+    }
+
+    template <int V>
+    GB_DEVICE static void store_vector(Out *to, const Vec<Out, V> &c)
+    {
+        if constexpr (sizeof c >= 8)
+            gb_store_whole(to, c);
+        else
+            gb_store(to, c);
+    }
+
+    /* Rows m and on of column n, of which at least one row exists: sums become C. `vectors`: C
+     * is aligned to them. */
+    template <int V>
+    GB_DEVICE void fuse(const FusedRows<Out, float, V> &fused, const WgmmaWork &work,
+                        int64_t m, int64_t n, bool vectors, float (&v)[V]) const
+    {
+        const int rows = (int)gb_tile_min(p.g.m - m, V);
+        const bool whole = vectors && rows == V;
+        Out *const to =
+            reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + m + n * p.g.ldc;
+        Vec<Out, V> c = {};
+        float old[V] = {};
+
+        if (reads) {
+            if (whole)
+                c = gb_load<Out, V>(to);
+            GB_UNROLL
+            for (int e = 0; e < V; e++) {
+                if (!whole && e < rows)
+                    c.at[e] = to[e];
+                gb_widen(c.at[e], old[e]);
+            }
+        }
+        fused.apply(n, alpha, reads ? beta : gb_unread_f32(alpha), old, v);
+        GB_UNROLL
+        for (int e = 0; e < V; e++) {
+            gb_narrow(v[e], c.at[e]);
+            if (!whole && e < rows)
+                to[e] = c.at[e];
+        }
+        if (whole)
+            store_vector(to, c);
+    }
+
+    /* put() of a fused launch, of sums in shared memory. */
+    GB_DEVICE void put_fused(const WgmmaWork &work, int quad, const float *sums) const
+    {
+        const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+        const FusedRows<Out, float, 2> fused(p.g, work.batch, m,
+                                             (int)gb_tile_clamp(p.g.m - m, 0, 2));
+
+        GB_NO_UNROLL
+        for (int half = 0; half < 4; half += 2) {
+            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
+                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            float v[2] = {sums[half], sums[half + 1]};
+
+            if (m < p.g.m && n < p.g.n)
+                fuse<2>(
+                    fused, work, m, n,
+                    (p.g.c / sizeof(Out) | (uint64_t)p.g.ldc | (uint64_t)p.g.c_batch) %
+                            2 ==
+                        0,
+                    v);
+        }
+    }
+
+    /* Where the buffers hold a sum: a column's chunks of 32 bytes, which four lanes write, are
+     * turned from column to column. */
+    GB_DEVICE float *tall_place(int column, int row) const
+    {
+        return reinterpret_cast<float *>(shared.part[warp][0] + column * TALL * 4 +
+                                         (row * 4 ^ column % (TALL / 8) * 32));
+    }
+
+    GB_DEVICE void fuse_tall(const WgmmaWork &work, int tall) const
+    {
+        constexpr int V = 16 / (int)sizeof(Out), ACROSS = TALL / V;
+        const int row = lane % ACROSS * V;
+        const int64_t m = work.m + tall % TALLS_M * TALL + row;
+        const int64_t n =
+            work.n + (wg * Tile::MI + tall / TALLS_M) * 64 + warp % 4 * 16;
+        const FusedRows<Out, float, V> fused(p.g, work.batch, m,
+                                             (int)gb_tile_clamp(p.g.m - m, 0, V));
+
+        GB_NO_UNROLL
+        for (int j = lane / ACROSS; j < 16; j += 32 / ACROSS) {
+            float v[V];
+
+            if (m >= p.g.m || n + j >= p.g.n)
+                continue;
+            GB_UNROLL
+            for (int e = 0; e < V; e += 4) {
+                const Vec<float, 4> s = gb_load<float, 4>(tall_place(j, row + e));
+
+                GB_UNROLL
+                for (int i = 0; i < 4; i++)
+                    v[e + i] = s.at[i];
+            }
+            fuse<V>(fused, work, m, n + j, !p.c_direct, v);
+        }
+    }
+
+    GB_DEVICE void finish_fused(const WgmmaWork &work,
+                                const float (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        GB_NO_UNROLL
+        for (int tall = 0; tall < TALLS; tall++) {
+            GB_UNROLL
+            for (int q = 0; q < TALLS; q++) { /* registers have no index */
+                const float *const sums = d[q / TALLS_M] + q % TALLS_M * TALL / 2;
+
+                if (q != tall)
+                    continue;
+                GB_UNROLL
+                for (int a = 0; a < TALL / 2; a += 2)
+                    gb_store(
+                        tall_place(gb_wgmma_pair_n(lane, a), gb_wgmma_pair_m(lane, a)),
+                        Vec<float, 2>{{sums[a], sums[a + 1]}});
+            }
+            __syncwarp();
+            fuse_tall(work, tall);
+            __syncwarp();
+        }
+    }
+
+    /* The sums of a part into its buffer. The swizzle moves 16 bytes, and of a lane's addresses
+     * only bits from there on differ: they follow from the first by one operation. */
+    template <bool READS>
+    GB_DEVICE void fill(const float *sums, unsigned char *buffer) const
+    {
+        const int pair = gb_wgmma_swizzled(gb_wgmma_pair_n(lane, 0),
+                                           gb_wgmma_pair_m(lane, 0) * (int)sizeof(Out));
+        const int matrix = gb_wgmma_swizzled(lane % 16, lane / 16 * 16);
+        float factor;
+
+        /* alpha, but unknown to be so: else the products of all parts are made ahead of the
+         * loop over them, and spilled */
+        asm volatile("mov.b32 %0, %1;" : "=f"(factor) : "f"(alpha));
+        GB_UNROLL
+        for (int a = 0; a < PART / 2; a += 8) {
+            uint32_t packed[4];
+
+            GB_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const int e = a + 2 * i;
+                unsigned char *const at = buffer + gb_wgmma_pair_n(0, e) * 128 +
+                                          (pair ^ gb_wgmma_pair_m(0, e) * sizeof(Out));
+                float v[2] = {sums[e], sums[e + 1]}, old[2] = {};
+
+                if (READS)
+                    WgmmaPair<Out>::get(at, old);
+                mix<READS>(v, old, factor);
+                if constexpr (sizeof(Out) == 4)
+                    gb_store(reinterpret_cast<float *>(at),
+                             Vec<float, 2>{{v[0], v[1]}});
+                else
+                    packed[i] = WgmmaPair<Out>::pack(v);
+            }
+            if constexpr (sizeof(Out) == 2) {
+                if (READS)
+                    __syncwarp(); /* a lane writes where others have read C */
+                gb_stmatrix(gb_smem(buffer) + (matrix ^ 4 * a), packed);
+            }
+        }
+    }
+
+    /* A part without sums: beta * C, or 0. */
+    GB_DEVICE void fill_unsummed(unsigned char *buffer) const
+    {
+        GB_NO_UNROLL
+        for (int e = lane; e < 16 * PART; e += 32) {
+            Out &at = gb_wgmma_element<Out>(buffer, e / PART, e % PART);
+            float old = 0;
+
+            if (reads)
+                gb_widen(at, old);
+            gb_narrow(reads ? beta * old : 0.0f, at);
+        }
+    }
+
+    /* What is usual, in one stretch of code: all of the tile exists, C is aligned and is not
+     * read. A part is stored while the next is made. */
+    GB_DEVICE void finish_whole(const WgmmaWork &work,
+                                const float (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        constexpr int V = 16 / (int)sizeof(Out), SIDE = PART / V, AT_ONCE = 32 / SIDE;
+        constexpr int TURNS = 16 / AT_ONCE;
+        const int column = lane / SIDE, row = lane % SIDE * V;
+        const int place = gb_wgmma_swizzled(column, row * (int)sizeof(Out));
+        const int64_t step = AT_ONCE * p.g.ldc;
+        Out *to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + work.m +
+                  row + (part_n(work, 0) + column) * p.g.ldc;
+        Vec<Out, V> v[TURNS];
+
+        GB_UNROLL
+        for (int part = 0; part <= Tile::PARTS; part++) {
+            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
+
+            if (part < Tile::PARTS) {
+                if (Tile::BUFFERS == 1 && part > 0)
+                    __syncwarp(); /* the last part is read */
+                fill<false>(d[part / ACROSS] + part % ACROSS * PART / 2, buffer);
+                __syncwarp();
+            }
+            GB_UNROLL
+            for (int i = 0; i < TURNS; i++) {
+                if (part > 0)
+                    gb_store_whole(to + (part - 1) % ACROSS * PART + i * step, v[i]);
+                if (part < Tile::PARTS)
+                    v[i] = gb_load<Out, V>(reinterpret_cast<Out *>(
+                        buffer + (place ^ i * AT_ONCE % 8 * 16) + i * AT_ONCE * 128));
+            }
+            if (part > 0 && part % ACROSS == 0)
+                to += 64 * p.g.ldc;
+        }
+    }
+
+    GB_DEVICE void finish(const WgmmaWork &work,
+                          const float (&d)[Tile::MI][Tile::BN / 2])
+    {
+        if (alpha != 0 && !reads && !p.c_direct && work.m + Tile::BN <= p.g.m &&
+            work.n + Tile::BM <= p.g.n) {
+            finish_whole(work, d);
+            return;
+        }
+        GB_NO_UNROLL
+        for (int part = 0; part < Tile::PARTS; part++) {
+            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
+            const WgmmaColumns<Out, PART> c = columns(work, part, buffer);
+
+            take(work, part, buffer);
+            if (alpha == 0)
+                fill_unsummed(buffer);
+            GB_UNROLL
+            for (int q = 0; q < Tile::PARTS; q++) { /* registers have no index */
+                const float *const sums = d[q / ACROSS] + q % ACROSS * PART / 2;
+
+                if (q != part || alpha == 0)
+                    continue;
+                if (reads)
+                    fill<true>(sums, buffer);
+                else
+                    fill<false>(sums, buffer);
+            }
+            __syncwarp();
+            if (p.c_direct)
+                c.put();
+            else
+                c.put_vectors();
+            if (reads)
+                gb_fence_async(); /* read, before TMA fetches the next part into it */
+            __syncwarp();
+            if (leader && reads && !p.c_direct && part + Tile::BUFFERS < Tile::PARTS)
+                fetch(work, part + Tile::BUFFERS);
+        }
+    }
+};
+
+#endif
