@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random operands, and the judge: which of two results is right. The operands are
  * standard normal, so how far a correct sum may stray is known from k alone. The judge
- * shares no arithmetic with what it judges, not even the conversions of half types. */
+ * shares no arithmetic with what it judges, not even the conversions of half types, but for
+ * the activations, which t_activate.c holds against libm. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

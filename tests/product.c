@@ -106,7 +106,6 @@ void product_pieces(struct product *x, int64_t rows, int64_t cols, size_t slot_b
     plan->piece_cols = gb_max(1, gb_min(cols, plan->panel_n));
     bytes = (size_t)plan->piece_rows * (size_t)plan->piece_cols * size;
     plan->slot_bytes = slot_bytes > bytes ? slot_bytes : bytes;
-    plan->device_bytes = gb_plan_bytes(plan);
 }
 
 void product_random_plan(struct product *x, struct verify_random *r)

@@ -292,7 +292,7 @@ static enum gb_why run(const struct gb_problem *p, struct gb_record *record)
         why = gb_exec(engine, &plan, &done);
         if (why == GB_WHY_LOST && good())
             why = gb_exec_from(engine, &plan, &done);
-        budget = plan.device_bytes / 2; /* others took the memory meanwhile */
+        budget = gb_plan_bytes(&plan) / 2; /* others took the memory meanwhile */
     } while (why == GB_WHY_OOM);
     if (why == GB_WHY_LOST || why == GB_WHY_PART)
         finish(&plan, done.done);

@@ -416,7 +416,6 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     panels_that_stream(plan, choice.seconds);
     if (gb_plan_bytes(plan) > budget && !panels_that_fit(plan, budget))
         return GB_WHY_OOM;
-    plan->device_bytes = gb_plan_bytes(plan);
     plan->piece_rows = gb_min(plan->panel_m, (int64_t)(SLOT_BYTES / size_c));
     plan->piece_cols = gb_min(
         plan->panel_n, gb_max(1, (int64_t)(SLOT_BYTES / size_c) / plan->piece_rows));

@@ -48,8 +48,7 @@ struct gb_plan {
     bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
     int group_m;
     int64_t piece_rows, piece_cols; /* one commit: at most this much of a panel */
-    size_t slot_bytes;   /* staging slot that holds one piece; at most 4 MiB */
-    size_t device_bytes; /* what the panels and workspaces need */
+    size_t slot_bytes; /* staging slot that holds one piece; at most 4 MiB */
 };
 
 struct gb_rect {
@@ -121,7 +120,7 @@ struct gb_needs {
 };
 
 struct gb_needs gb_plan_needs(const struct gb_plan *plan);
-/* All of them together. */
+/* All of them together, and the vectors below. */
 size_t gb_plan_bytes(const struct gb_plan *plan);
 
 /* Leading dimension of a panel of C of `rows` rows on the device. Short columns lie densely,
