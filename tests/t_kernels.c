@@ -220,7 +220,7 @@ struct product {
     struct value alpha, beta;
     int64_t split_len; /* 0: one split */
     int64_t cut;       /* k per launch, 0: all */
-    int batch, group;
+    int batch, group, tail;
     uint32_t uplo, grid; /* grid 0: what suits the row */
     int64_t row0, col0;
     bool lists; /* matrices of a batch by their addresses */
@@ -261,17 +261,18 @@ static void describe(const struct product *p, char *buf, size_t len)
         buf, len,
         "%s_%c%c m=%lld n=%lld k=%lld gaps %lld,%lld,%lld skips %lld,%lld,%lld conj "
         "%d%d alpha %g,%g beta "
-        "%g,%g split %lld cut %lld batch %d%s%s group %d uplo %u at %lld,%lld grid %u "
+        "%g,%g split %lld cut %lld batch %d%s%s group %d tail %d uplo %u at %lld,%lld "
+        "grid %u "
         "fused %d bias %d%d%d scales %d%d broadcast %d activation %d",
         p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
         (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2],
         (long long)p->skip[0], (long long)p->skip[1], (long long)p->skip[2], p->conj_a,
         p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
         (long long)p->split_len, (long long)p->cut, p->batch,
-        p->broadcast ? " broadcast" : "", p->lists ? " lists" : "", p->group, p->uplo,
-        (long long)p->row0, (long long)p->col0, p->grid, p->fused.wanted, p->fused.bias,
-        p->fused.by_columns, p->fused.acc, p->fused.row_scale, p->fused.col_scale,
-        p->fused.broadcast, p->fused.activation);
+        p->broadcast ? " broadcast" : "", p->lists ? " lists" : "", p->group, p->tail,
+        p->uplo, (long long)p->row0, (long long)p->col0, p->grid, p->fused.wanted,
+        p->fused.bias, p->fused.by_columns, p->fused.acc, p->fused.row_scale,
+        p->fused.col_scale, p->fused.broadcast, p->fused.activation);
 }
 
 /* Modules are loaded once per family. */
@@ -479,6 +480,7 @@ static void compute(const struct product *p, const struct operand *a,
         .splits = (int32_t)splits,
         .batch = p->batch,
         .group_m = p->group,
+        .tail = p->tail,
         .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) |
                  (p->conj_b ? GB_G_CONJ_B : 0) | (beta_zero ? GB_G_BETA_ZERO : 0),
     };
@@ -1002,10 +1004,31 @@ static void check_together(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* Operands of 16-bit elements that begin anywhere and have any leading dimension. */
+/* Tiles that fill no turn of the grid, by clusters of every size, of which the last tile reaches
+ * past C on both sides; and splits that rounding leaves empty, which no cluster gets. */
+static void check_tail(const struct gb_kernel *k, char ta, char tb)
+{
+    for (int x = 0; x < 8; x++) {
+        struct product p = plain(k, ta, tb);
+
+        p.tail = x < 6 ? 2 << x % 3 : 8;
+        p.m = 2 * k->tile_m + (x % 2 ? 3 : k->tile_m);
+        p.n = 2 * k->tile_n + 5;
+        p.kk = x < 6 ? p.tail * 2 * k->tile_k - 7 : 9 * k->tile_k;
+        p.batch = 1 + x % 2;
+        p.grid = gb_kernel_cluster(k) > 1 ? 10 : 4; /* 9 or 18 tiles, 6 or 12 pairs */
+        p.alpha = alphas[x % 2];
+        p.beta = betas[x % 3];
+        p.gap[2] = x % 3 == 1 ? 1 : gb_round_up(p.m, 16) - p.m;
+        check_exact(&p);
+    }
+}
+
+/* Operands of 16-bit elements that begin anywhere and have any leading dimension; the last two
+ * have columns that several parts of a block's threads share. */
 static void check_copied(const struct gb_kernel *k, char ta, char tb)
 {
-    for (int x = 0; x < 10; x++) {
+    for (int x = 0; x < 12; x++) {
         struct product p = plain(k, ta, tb);
 
         p.copied = true;
@@ -1013,6 +1036,11 @@ static void check_copied(const struct gb_kernel *k, char ta, char tb)
         p.m = x < 8 ? k->tile_m + 1 + x : 3;
         p.n = x < 8 ? k->tile_n - x : 300;
         p.kk = x < 8 ? 2 * k->tile_k + 3 * x - 5 : x;
+        if (x >= 10) {
+            p.m = x == 10 ? 2100 : 5;
+            p.n = 9;
+            p.kk = x == 10 ? 17 : 2100;
+        }
         for (int i = 0; i < 3; i++) {
             p.skip[i] = (int64_t)(draw() % 9);
             p.gap[i] = (int64_t)(draw() % 9);
@@ -1118,10 +1146,11 @@ static void check_row(const struct gb_kernel *k)
         if (!(k->flags & GB_K_PLAIN))
             check_fused(k, ta, tb);
         check_bits(k, ta, tb);
-        if (k->flags & GB_K_TMA)
+        if (k->flags & GB_K_TMA) {
             check_turns(k, ta, tb);
-        if (k->flags & GB_K_TMA)
             check_together(k, ta, tb);
+            check_tail(k, ta, tb);
+        }
         if (gb_launch_can_repair(k, &dev->info))
             check_copied(k, ta, tb);
     }

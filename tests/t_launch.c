@@ -15,7 +15,8 @@
 #include "util.h"
 
 static struct {
-    struct gb_tma_args args;
+    struct gb_tma_args args, earlier; /* of the launch before */
+    uint32_t earlier_grid, earlier_cluster;
     struct gb_repair_args repair;
     size_t bytes;
     struct gb_tensor tensor[3];
@@ -45,6 +46,9 @@ static enum gb_status note_shaped(struct gb_device *dev, struct gb_stream *s,
                                   const struct gb_launch_shape *shape, const void *args,
                                   size_t bytes)
 {
+    seen.earlier = seen.args;
+    seen.earlier_grid = seen.grid;
+    seen.earlier_cluster = seen.cluster;
     seen.cluster = shape->cluster;
     seen.early = shape->early;
     return note_launch(dev, s, f, shape->grid, shape->block, shape->smem_bytes, args,
@@ -348,6 +352,58 @@ static void test_together(void)
        "nor a row without TMA");
 }
 
+/* Tiles that fill no turn of the grid are a launch of their own. */
+static void test_tail(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_256x128x64");
+    struct gb_gemm_args g = product("nn", 10240, 1024, 8192), part;
+    const struct gb_gemm_args *at = &seen.args.g;
+
+    g.splits = g.split_count = 1;
+    g.split_len = g.k;
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "320 tiles");
+    ok(seen.launches == 1 && seen.grid == 132 && seen.args.wait == GB_TMA_AT_START,
+       "are one launch, unless a tail is asked for");
+    g.tail = 2;
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "with one,");
+    ok(seen.launches == 2 && seen.earlier_grid == 132 && seen.earlier_cluster == 0 &&
+           seen.earlier.map.units == 264 && seen.earlier.together == 1 &&
+           seen.earlier.wait == GB_TMA_BEFORE_NEXT && seen.earlier.g.splits == 1,
+       "two full turns, which let the next start when they have waited");
+    ok(seen.grid == 56 * 2 && seen.cluster == 2 && seen.args.first == 264 &&
+           seen.args.map.units == 320 && seen.args.together == 2 &&
+           seen.args.wait == GB_TMA_AT_END && seen.early,
+       "and pairs of blocks for the rest, which wait at their end");
+    ok(at->splits == 2 && at->split_len == 4096, "each with half of k");
+    is_int(56, gb_launch_tail(k, &g, 320, 132), "so many tiles");
+    is_int(0, gb_launch_tail(k, &g, 264, 132), "none where the last turn is full");
+    is_int(0, gb_launch_tail(k, &g, 100, 132), "nor where it is the only one");
+    part = g;
+    part.k_end = 4096;
+    is_int(0, gb_launch_tail(k, &part, 320, 132), "nor for a part of k");
+    part = g;
+    part.flags &= ~(uint32_t)GB_G_EPILOGUE;
+    is_int(0, gb_launch_tail(k, &part, 320, 132), "nor where sums stay partial");
+    part = g;
+    part.k = part.k_end = 5 * 64;
+    part.tail = 4;
+    is_int(0, gb_launch_tail(k, &part, 320, 132), "nor with a split that is empty");
+    part.k = part.k_end = 0;
+    is_int(0, gb_launch_tail(k, &part, 320, 132), "nor without k");
+
+    k = gb_kernel_find("gemm_wgmma_f16_256x128x64_c2");
+    is_int(GB_SUCCESS, go(k, "tn", &g, 0), "where pairs share what they load");
+    ok(seen.launches == 2 && seen.earlier_grid == 132 && seen.earlier_cluster == 2 &&
+           seen.earlier.map.units == 132 && seen.earlier.wide == 1 &&
+           !seen.earlier.apart,
+       "two turns of 66 pairs");
+    ok(seen.grid == 28 * 2 * 2 && seen.cluster == 2 && seen.args.first == 264 &&
+           seen.args.map.units == 320 && seen.args.apart == 1 &&
+           seen.args.together == 2,
+       "and the tiles of 28 pairs by themselves");
+    is_int(256, seen.tensor[2].box[1], "for which A comes whole");
+}
+
 static void test_repair(void)
 {
     const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_f16_64x64x64");
@@ -404,6 +460,7 @@ int main(void)
     test_families();
     test_reduce();
     test_together();
+    test_tail();
     test_repair();
     return 0;
 }

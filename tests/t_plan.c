@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model.h"
 #include "launch.h"
+#include "model.h"
 #include "plan.h"
 #include "route.h"
 #include "tap.h"
@@ -154,16 +154,16 @@ static void test_kernel_choice(void)
     struct gb_choice c = {0};
     struct gb_problem p = problem(GB_F64, 64, 64, 65536);
     bool found =
-        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
+        gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c);
 
     ok(found && c.splits > 1, "few tiles and a long k are split (%d)", c.splits);
     ok(c.split_len * (c.splits - 1) < p.k && c.split_len * c.splits >= p.k,
        "the splits cover k and none is empty");
     p = problem(GB_F64, 8192, 8192, 8192);
-    found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c);
+    found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c);
     ok(found && c.splits == 1, "many tiles are not");
     p.type = GB_I8;
-    ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c),
+    ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c),
        "a type without kernels has no plan");
 }
 
@@ -180,13 +180,12 @@ static void test_tma_choice(void)
         struct gb_plan plan;
 
         p.type_c = pairs[i][1];
-        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
-                           &c) ||
+        if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) ||
             !(c.kernel->flags & GB_K_TMA)) {
             skip("%s: built without Hopper's rows", name);
             continue;
         }
-        ok(gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, 2, 0, &c) &&
+        ok(gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, 2, 0, &c) &&
                (c.kernel->flags & GB_K_TMA) && c.repair == GB_REPAIR_B,
            "%s: a large operand of less alignment is copied", name);
         p.m = p.k = 8;
@@ -205,17 +204,61 @@ static void test_tma_choice(void)
 
             p.m = p.n = p.k = 64;
             *of[side] = GB_TMA_MOST;
-            tma = gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+            tma = gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0,
                                 &c) &&
                   (c.kernel->flags & GB_K_TMA);
             ++*of[side];
             ok(tma &&
-                   gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
+                   gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0,
                                  &c) &&
                    !(c.kernel->flags & GB_K_TMA),
                "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
         }
     }
+}
+
+/* Tiles that fill no turn of the grid, and operands that are read once. */
+static void test_tail_and_hints(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_bf16_256x128x64");
+    struct gb_problem p = problem(GB_BF16, 10240, 1024, 8192);
+    struct gb_choice c, d;
+    struct gb_gemm_args g;
+
+    if (!k || !gb_kernel_runs(k, &gb_model_typical)) {
+        skip("built without Hopper's rows");
+        return;
+    }
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 2,
+       "320 tiles of long k: the last 56 by pairs");
+    g = gb_plan_args(&p, &c);
+    is_int(56, gb_launch_tail(k, &g, c.tiles, gb_model_typical.multiprocessors),
+           "as the launch has it");
+    ok(c.terms.turns > 2 && c.terms.turns < 3, "predicted to be part of a turn");
+    p.n = 1056;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &d) && d.tail == 0 &&
+           d.seconds > c.seconds,
+       "360 tiles: the last 96 have no room for pairs");
+    p.m = 8448;
+    p.n = 1024;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 0,
+       "264 tiles: none");
+    p = problem(GB_BF16, 10240, 1024, 256);
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 0,
+       "nor where k is short");
+
+    is_int(0, c.hints, "both operands are read again");
+    p.n = 128;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) &&
+           c.hints == (GB_G_STREAM_A | GB_G_KEEP_B),
+       "A once, B by every tile");
+    p.m = 256;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+       "a single tile");
+    p.n = 1024;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) &&
+           c.hints == (GB_G_KEEP_A | GB_G_STREAM_B),
+       "B once");
 }
 
 /* What tensor cores multiply without TMA: everything where there is no Hopper, ragged operands
@@ -227,22 +270,22 @@ static void test_mma_choice(void)
     struct gb_problem p = problem(GB_F16, 4096, 4096, 4096);
     struct gb_choice c = {0};
     bool hopper =
-        gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
+        gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) &&
         (c.kernel->flags & GB_K_TMA);
     long wrong = 0;
 
     older.arch = 86;
     older.smem_per_block = 101376;
-    ok(gb_plan_model(&p, &older, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
+    ok(gb_plan_model(&p, &older, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) &&
            (c.kernel->flags & GB_K_TENSOR) && c.kernel->align == 16 &&
            c.kernel->smem <= older.smem_per_block,
        "f16 on sm_86: %s", c.kernel->name);
     for (size_t i = 0; i < 7 * 7 * 7; i++) {
         p = problem(GB_F16, sizes[i % 7], sizes[i / 7 % 7], sizes[i / 49]);
-        wrong += !gb_plan_model(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0,
-                                &c) ||
-                 (hopper && (c.kernel->flags & GB_K_TENSOR) &&
-                  !(c.kernel->flags & (GB_K_TMA | GB_K_WHOLE)));
+        wrong +=
+            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) ||
+            (hopper && (c.kernel->flags & GB_K_TENSOR) &&
+             !(c.kernel->flags & (GB_K_TMA | GB_K_WHOLE)));
         if (p.k < 100)
             continue;
         wrong += !gb_plan_model(&p, &gb_model_typical, 2, 2, 0, &c) ||
@@ -430,12 +473,11 @@ static void test_classics(void)
             rows++;
             p.type_c = k->type_c;
             for (size_t j = 0; j < GB_COUNT(classics); j++)
-                seen +=
-                    k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
-                    k->tile_k == classics[j].k && k->stages == classics[j].stages &&
-                    k->threads == 32 * classics[j].warps &&
-                    gb_plan_row(&p, &a100, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &c) &&
-                    c.group_m == 8;
+                seen += k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
+                        k->tile_k == classics[j].k && k->stages == classics[j].stages &&
+                        k->threads == 32 * classics[j].warps &&
+                        gb_plan_row(&p, &a100, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) &&
+                        c.group_m == 8;
         }
         is_int((long long)GB_COUNT(classics), seen, "%s: the four classics, GROUP_M 8",
                families[f]);
@@ -452,7 +494,7 @@ static void test_row_splits(void)
     bool right = true;
 
     for (int splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
-        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
                                splits, &c);
 
         right = right && (!can || (c.splits == splits && c.split_len % k->tile_k == 0 &&
@@ -460,16 +502,16 @@ static void test_row_splits(void)
                                    c.split_len * (splits - 1) < p.k));
     }
     ok(right, "splits as told cover k, none empty");
-    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
                     GB_PLAN_SPLITS + 1, &c),
        "but not beyond the most");
-    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &model) &&
-           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
+    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, &model) &&
+           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
                        model.splits, &c) &&
            c.seconds == model.seconds && c.split_len == model.split_len,
        "the model's own number gives the model's prediction");
     p.k = 24;
-    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 4, &c),
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 4, &c),
        "three tiles of k are not cut in four");
 }
 
@@ -481,6 +523,7 @@ int main(void)
     test_thin();
     test_kernel_choice();
     test_tma_choice();
+    test_tail_and_hints();
     test_mma_choice();
     test_classics();
     test_row_splits();

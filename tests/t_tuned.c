@@ -37,7 +37,7 @@ static struct gb_tuned_row row(const struct gb_problem *p, enum gb_tuned_scope s
                                const char *kernel, int splits, int group_m)
 {
     return (struct gb_tuned_row){
-        .key = gb_tuned_key(p, GB_PLAN_ALIGN, GB_PLAN_ALIGN, scope),
+        .key = gb_tuned_key(p, GB_PLAN_LINE, GB_PLAN_LINE, scope),
         .kernel = kernel,
         .splits = splits,
         .group_m = group_m,
@@ -83,8 +83,8 @@ static const char *chosen(const struct gb_problem *p, uint32_t align_a,
                           struct gb_choice *c)
 {
     *c = (struct gb_choice){0};
-    return gb_plan_kernel(p, &emulated, align_a, GB_PLAN_ALIGN, c) ? c->kernel->name
-                                                                   : "none";
+    return gb_plan_kernel(p, &emulated, align_a, GB_PLAN_LINE, c) ? c->kernel->name
+                                                                  : "none";
 }
 
 static void test_lookup(void)
@@ -98,68 +98,68 @@ static void test_lookup(void)
     struct gb_gemm_args args;
 
     gb_tuned_use(NULL);
-    chosen(&p, GB_PLAN_ALIGN, &model);
+    chosen(&p, GB_PLAN_LINE, &model);
     is_int(GB_BY_MODEL, model.chosen, "without rows the model chooses");
     other = strcmp(model.kernel->name, WIDE) == 0 ? NARROW : WIDE;
 
     rows[0] = row(&p, GB_TUNED_CLASS, other, 0, 16);
     rows[0].hints = GB_G_KEEP_A | GB_G_STREAM_B;
     use(rows, 1);
-    is_string(other, chosen(&p, GB_PLAN_ALIGN, &c), "a row for the class");
+    is_string(other, chosen(&p, GB_PLAN_LINE, &c), "a row for the class");
     ok(c.chosen == GB_BY_TUNED && c.group_m == 16 &&
            c.hints == (GB_G_KEEP_A | GB_G_STREAM_B) && c.seconds > 0 && c.splits >= 1,
        "with its tile order and hints, cut as the model has it");
-    is_string(other, chosen(&near, GB_PLAN_ALIGN, &c), "serves its neighbours");
+    is_string(other, chosen(&near, GB_PLAN_LINE, &c), "serves its neighbours");
     is_int(GB_OK, gb_plan_make(&p, &emulated, 1 << 30, &plan), "a plan");
     gb_step_args(&plan, 0, &args);
     ok(plan.chosen == GB_BY_TUNED && args.group_m == 16 &&
            (args.flags & (GB_G_KEEP_A | GB_G_STREAM_A | GB_G_KEEP_B | GB_G_STREAM_B)) ==
                (GB_G_KEEP_A | GB_G_STREAM_B),
        "hands both to the kernel");
-    chosen(&far, GB_PLAN_ALIGN, &c);
+    chosen(&far, GB_PLAN_LINE, &c);
     is_int(GB_BY_MODEL, c.chosen, "but not another class");
     chosen(&p, 4, &c);
     is_int(GB_BY_MODEL, c.chosen, "nor operands of less alignment");
     q = p;
     q.transb = GB_T;
-    chosen(&q, GB_PLAN_ALIGN, &c);
+    chosen(&q, GB_PLAN_LINE, &c);
     is_int(GB_BY_MODEL, c.chosen, "nor another transpose");
     q = p;
     q.batch = 2;
-    chosen(&q, GB_PLAN_ALIGN, &c);
+    chosen(&q, GB_PLAN_LINE, &c);
     is_int(GB_BY_MODEL, c.chosen, "nor a batch");
     q = p;
     q.uplo = GB_UPPER;
-    chosen(&q, GB_PLAN_ALIGN, &c);
+    chosen(&q, GB_PLAN_LINE, &c);
     is_int(GB_BY_MODEL, c.chosen, "nor a triangle");
-    ok(gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_ALIGN, GB_PLAN_ALIGN, &c) &&
+    ok(gb_plan_kernel(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, &c) &&
            c.chosen != GB_BY_TUNED,
        "nor another device");
 
     rows[0] = row(&p, GB_TUNED_CLASS, other, 0, 16);
     rows[1] = row(&p, GB_TUNED_EXACT, model.kernel->name, 2, 4);
     use(rows, 2);
-    is_string(model.kernel->name, chosen(&p, GB_PLAN_ALIGN, &c),
+    is_string(model.kernel->name, chosen(&p, GB_PLAN_LINE, &c),
               "an exact shape wins over its class");
     ok(c.splits == 2 && c.split_len == 256 && c.group_m == 4, "with its own splits");
-    is_string(other, chosen(&near, GB_PLAN_ALIGN, &c), "which serves the others");
+    is_string(other, chosen(&near, GB_PLAN_LINE, &c), "which serves the others");
 
     rows[0] = row(&p, GB_TUNED_CLASS, other, 0, 16);
     rows[1] = row(&p, GB_TUNED_EXACT, "gemm_simt_f32_no_such", 0, 8);
     use(rows, 2);
-    is_string(other, chosen(&p, GB_PLAN_ALIGN, &c),
+    is_string(other, chosen(&p, GB_PLAN_LINE, &c),
               "a row of an unknown kernel does not count");
     rows[0] = row(&p, GB_TUNED_EXACT, "gemm_simt_f64_64x64x8", 0, 8);
     use(rows, 1);
-    chosen(&p, GB_PLAN_ALIGN, &c);
+    chosen(&p, GB_PLAN_LINE, &c);
     is_int(GB_BY_MODEL, c.chosen, "nor one of another type");
     q = problem(300, 300, 40);
     rows[0] = row(&q, GB_TUNED_CLASS, other, 32, 8);
     use(rows, 1);
-    is_string(gb_plan_model(&q, &emulated, GB_PLAN_ALIGN, GB_PLAN_ALIGN, 0, &model)
+    is_string(gb_plan_model(&q, &emulated, GB_PLAN_LINE, GB_PLAN_LINE, 0, &model)
                   ? model.kernel->name
                   : "none",
-              chosen(&q, GB_PLAN_ALIGN, &c),
+              chosen(&q, GB_PLAN_LINE, &c),
               "nor one whose splits would be empty: the model decides");
     is_int(GB_BY_MODEL, c.chosen, "by itself");
     gb_tuned_use(NULL);

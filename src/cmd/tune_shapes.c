@@ -363,10 +363,8 @@ static int by_weight(const void *x, const void *y)
 
 static bool same_shape(const struct gb_problem *p, const struct gb_problem *q)
 {
-    struct gb_tuned_key a = gb_tuned_key(p, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
-                                         GB_TUNED_EXACT),
-                        b = gb_tuned_key(q, GB_PLAN_ALIGN, GB_PLAN_ALIGN,
-                                         GB_TUNED_EXACT);
+    struct gb_tuned_key a = gb_tuned_key(p, GB_PLAN_LINE, GB_PLAN_LINE, GB_TUNED_EXACT),
+                        b = gb_tuned_key(q, GB_PLAN_LINE, GB_PLAN_LINE, GB_TUNED_EXACT);
 
     return gb_tuned_compare(&a, &b) == 0;
 }

@@ -18,10 +18,12 @@ enum {
 static const double least_panel_bytes = 4e6;
 /* No panel computes longer than about this, so that a signal is answered. */
 static const double most_panel_seconds = 0.5;
-/* What memory delivers, and L2. */
-static const double memory_rate = 4.0e12, l2_rate = 10e12;
+/* What memory delivers; and a line of it, to a multiprocessor, one after the other. */
+static const double memory_rate = 4.0e12, line_seconds = 1.3e-9;
+/* What one costs that begins and ends inside a line: two, of which a neighbour wants one too. */
+static const double crossed_lines = 1.85;
 /* A second kernel, for the partial sums of the first. */
-static const double reduce_latency = 6.5e-6;
+static const double reduce_latency = 5.5e-6;
 /* A launch ahead of the product's own. */
 static const double repair_latency = 3e-6;
 /* Where a cluster sums its splits: barriers, and reading each other's sums. Clusters of more
@@ -32,6 +34,8 @@ static const double pair_latency = 2.2e-6, together_latency = 7e-6,
  * tile's first, beside its stores at a multiprocessor's share. Fitted to sweeps of the tiles on
  * an H200, of 512 to 8192 and of short k, whose rows were not kept. */
 static const double tma_start = 2.4e-6, tma_tile = 0.3e-6, tma_store = 40e9;
+/* Until all blocks of a cluster that shares loads are there, and again at its end. */
+static const double cluster_start = 1.2e-6;
 /* Those without TMA fill their buffers anew for each tile. */
 static const double mma_start = 3e-6, mma_tile = 1e-6;
 /* Those with GB_K_WHOLE: a longer end, and what of memory's rate they reach, by whether the long
@@ -61,21 +65,73 @@ static double share_of_memory(const struct gb_problem *p, const struct gb_kernel
     return memory_rate * (along ? thin_along : thin_across);
 }
 
+/* Clusters lie inside groups of multiprocessors. */
+static int64_t usable(int64_t cores, int64_t splits)
+{
+    return splits > 2 ? gb_max(cores * 10 / 11, 1) : cores;
+}
+
+static double together_seconds(const struct gb_kernel *k, int splits)
+{
+    return (splits == 2 ? pair_latency : together_latency) +
+           4.0 * k->tile_m * k->tile_n / together_rate;
+}
+
+/* What the last, not full turn of `tiles` takes, where clusters share out each of them and none
+ * needs a second turn: c->tail is set to the best, if that is less than `whole`, a turn in which
+ * tiles multiply and store for `work` seconds. */
+static double tail_seconds(struct gb_choice *c, int64_t cores, int blocks,
+                           int64_t tiles, int64_t deep, double work, double whole)
+{
+    const struct gb_kernel *k = c->kernel;
+    int cluster = gb_kernel_cluster(k);
+    int64_t room = gb_max(cores * blocks / cluster, 1) * cluster;
+    struct gb_gemm_args g = {
+        .k = deep, .k_end = deep, .splits = 1, .flags = GB_G_EPILOGUE};
+    double best = whole;
+
+    for (g.tail = 2; g.tail <= GB_SPLITS_TOGETHER; g.tail *= 2) {
+        int64_t rest = gb_launch_tail(k, &g, tiles, room);
+        double seconds = work / g.tail + tma_tile + together_seconds(k, g.tail);
+
+        if (rest > 0 && gb_launch_tail_length(k, deep, g.tail) >= LEAST_SPLIT &&
+            rest * g.tail <= usable(cores, g.tail) * blocks && seconds < best) {
+            best = seconds;
+            c->tail = g.tail;
+        }
+    }
+    return best;
+}
+
+/* Lines of memory that row k asks for in a step of k, one for a row of an operand's tile. */
+static double lines(const struct gb_problem *p, const struct gb_choice *c)
+{
+    const struct gb_kernel *k = c->kernel;
+    /* TMA fills what is not there as slowly as it moves what is; A along m, at least 64 wide */
+    bool wide = (k->flags & GB_K_TMA) && !gb_transposed(p->transa) && k->tile_m < 64;
+    double step = (double)k->tile_k * (double)gb_type_size(k->type) / GB_PLAN_LINE;
+    double a = (wide ? 64.0 : k->tile_m) / gb_kernel_cluster(k), b = k->tile_n;
+
+    return step * (a * (c->crossed & GB_REPAIR_A ? crossed_lines : 1) +
+                   b * (c->crossed & GB_REPAIR_B ? crossed_lines : 1));
+}
+
 /* What a row on tensor cores takes for `units` pieces of `len` of k, each of which multiplies
  * for `unit` seconds. */
-static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel *k,
+static double tensor_seconds(const struct gb_problem *p, struct gb_choice *c,
                              int64_t cores, int blocks, int64_t units, int64_t len,
-                             double unit, struct gb_terms *terms)
+                             double unit)
 {
+    const struct gb_kernel *k = c->kernel;
+    struct gb_terms *terms = &c->terms;
     bool tma = k->flags & GB_K_TMA, whole = k->flags & GB_K_WHOLE;
     double size = (double)gb_type_size(p->type),
            size_c = (double)gb_type_size(p->type_c);
     double m = (double)p->m, n = (double)p->n, deep = (double)p->k;
-    double busy = (double)gb_min(units, cores);
-    /* TMA fills what is not there as slowly as it moves what is; A along m, at least 64 wide */
-    bool wide = tma && !gb_transposed(p->transa) && k->tile_m < 64;
-    double reads = (double)((wide ? 64 : k->tile_m) + k->tile_n) * (double)len * size *
-                   busy / l2_rate;
+    /* of a cluster that has no second tile one block has nothing to load for itself */
+    double busy = (double)gb_min(units, cores) *
+                  (p->n <= k->tile_n ? 1.0 / gb_kernel_cluster(k) : 1.0);
+    double reads = lines(p, c) * (double)len / k->tile_k * line_seconds;
     double store = k->tile_m * k->tile_n * size_c / tma_store;
     double bytes =
         (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
@@ -83,9 +139,16 @@ static double tensor_seconds(const struct gb_problem *p, const struct gb_kernel 
 
     unit = larger(unit, reads);
     terms->start = tma ? tma_start : whole ? thin_start : mma_start;
+    if (gb_kernel_cluster(k) > 1)
+        terms->start += cluster_start;
     terms->turns = (double)gb_ceil_div(units, cores * blocks);
     /* several blocks of a multiprocessor hide each other's pauses, and no more */
     terms->tile = blocks * (unit + store) + (tma ? tma_tile : mma_tile);
+    if (tma && c->splits == 1)
+        terms->turns += tail_seconds(c, cores, blocks, units, len,
+                                     blocks * (unit + store), terms->tile) /
+                            terms->tile -
+                        1;
     seconds = terms->turns * terms->tile;
     /* no more arrives than is under way, and a multiprocessor gets no more than its share */
     most = (double)(gb_min(k->tile_m, p->m) + gb_min(k->tile_n, p->n)) * k->tile_k *
@@ -121,17 +184,16 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     double unit = (gb_is_complex(k->type) ? 8 : 2) * (double)k->tile_m * k->tile_n *
                   (double)len / rate;
     bool together = gb_launch_together(k, splits);
-    int64_t usable = cores, units = c->tiles * splits;
+    int64_t units = c->tiles * splits;
 
     c->splits = splits;
     c->split_len = splits == 1 ? gb_max(p->k, 1) : len;
     c->waves = (double)units / (double)cores;
     c->terms = (struct gb_terms){.tile = unit};
-    if (together && splits > 2) /* clusters lie inside groups of multiprocessors */
-        usable = gb_max(usable * 10 / 11, 1);
+    c->tail = 0;
     if (k->flags & GB_K_TENSOR) {
-        c->seconds = tensor_seconds(p, k, usable, gb_kernel_blocks(k, info), units, len,
-                                    unit, &c->terms);
+        c->seconds = tensor_seconds(p, c, together ? usable(cores, splits) : cores,
+                                    gb_kernel_blocks(k, info), units, len, unit);
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */
@@ -139,8 +201,7 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
         c->seconds = c->terms.turns * c->terms.tile;
     }
     if (together)
-        c->terms.sums = (splits == 2 ? pair_latency : together_latency) +
-                        4.0 * k->tile_m * k->tile_n / together_rate;
+        c->terms.sums = together_seconds(k, splits);
     else if (splits > 1)
         c->terms.sums = reduce_latency + 2.0 * splits * (double)p->m * (double)p->n *
                                              (double)gb_max(p->batch, 1) *
@@ -170,10 +231,26 @@ static int group_of(const struct gb_problem *p)
     return c > 4 * operands ? GB_PLAN_GROUP_TALL : GB_PLAN_GROUP_M;
 }
 
-static bool score(const struct gb_problem *p, const struct gb_device_info *info,
-                  const struct gb_kernel *k, int splits, struct gb_choice *choice)
+/* What L2 need not keep: an operand that a single row or column of tiles reads once. The other,
+ * which all of them read, it should. */
+static uint32_t hints_of(const struct gb_problem *p, const struct gb_kernel *k)
 {
-    struct gb_choice best = {.kernel = k, .group_m = group_of(p)};
+    bool once_a = p->n <= (int64_t)k->tile_n * gb_kernel_cluster(k),
+         once_b = p->m <= k->tile_m;
+
+    if (!(k->flags & GB_K_TMA) || once_a == once_b)
+        return 0;
+    return once_a ? GB_G_STREAM_A | GB_G_KEEP_B : GB_G_KEEP_A | GB_G_STREAM_B;
+}
+
+static bool score(const struct gb_problem *p, const struct gb_device_info *info,
+                  const struct gb_kernel *k, unsigned crossed, int splits,
+                  struct gb_choice *choice)
+{
+    struct gb_choice best = {.kernel = k,
+                             .group_m = group_of(p),
+                             .hints = hints_of(p, k),
+                             .crossed = crossed};
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;
@@ -217,12 +294,15 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  int splits, struct gb_choice *choice)
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
+    unsigned repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
+                      (k->align > align_b ? GB_REPAIR_B : 0u);
+    unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
+                       (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
 
-    if (!score(p, info, k, splits, choice))
+    if (!score(p, info, k, crossed & ~repair, splits, choice))
         return false;
-    choice->repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
-                     (k->align > align_b ? GB_REPAIR_B : 0u);
-    if (choice->repair == 0)
+    choice->repair = repair;
+    if (repair == 0)
         return true;
     if (!gb_launch_can_repair(k, info))
         return false;
@@ -328,6 +408,7 @@ struct gb_gemm_args gb_plan_args(const struct gb_problem *p,
         .split_count = choice->splits,
         .batch = (int32_t)gb_max(p->batch, 1),
         .group_m = choice->group_m,
+        .tail = choice->tail,
         .flags = choice->hints | (conjugated(p, p->transa) ? GB_G_CONJ_A : 0u) |
                  (conjugated(p, p->transb) ? GB_G_CONJ_B : 0u),
     };
@@ -400,8 +481,7 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_without(p, info, GB_PLAN_ALIGN, GB_PLAN_ALIGN, GB_PLAN_STAGED,
-                         &choice))
+    if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, GB_PLAN_STAGED, &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,

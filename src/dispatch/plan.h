@@ -16,7 +16,7 @@ extern "C" {
 struct gb_terms {
     double start;  /* until the first tile begins */
     double tile;   /* of a tile, or of its share of k, in turn with those beside it */
-    double turns;  /* of a multiprocessor, one after the other */
+    double turns;  /* of a multiprocessor, one after the other; a tail is part of one */
     double memory; /* operands and C, once */
     double sums;   /* of the splits */
     double copies; /* of operands that the row cannot read in place */
@@ -29,12 +29,15 @@ struct gb_choice {
     int splits;
     int64_t split_len;
     int group_m;
+    int tail; /* splits of the tiles that fill no wave: gb_launch_tail(); 0: none */
     uint32_t hints; /* enum gb_gemm_flags: what loads ask of L2 */
     enum gb_chosen chosen;
     int64_t tiles;   /* of C, without splits */
     double waves;    /* of thread blocks over the multiprocessors */
     double seconds;  /* predicted: kernel, reduction and copies */
     unsigned repair; /* enum gb_repaired */
+    /* likewise: operands whose columns do not begin with a line of memory, and are read so */
+    unsigned crossed;
     struct gb_terms terms;
 };
 
@@ -47,8 +50,9 @@ enum {
 };
 
 /* How row k would run p, for operands on the device whose addresses and strides are multiples
- * of align_a and align_b bytes, powers of two; false when it cannot. A row that wants more
- * costs a copy of the operand first (choice->repair says of which). `splits`: parts of k, at
+ * of align_a and align_b bytes, powers of two, of which GB_PLAN_LINE is the most that counts;
+ * false when it cannot. A row that wants more costs a copy of the operand first (choice->repair
+ * says of which). `splits`: parts of k, at
  * most GB_PLAN_SPLITS; 0: as many as the model finds best. */
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,

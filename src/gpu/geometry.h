@@ -93,15 +93,17 @@ static inline struct gb_rect gb_rect_piece(struct gb_rect r, int64_t rows, int64
     return p;
 }
 
-enum { GB_PLAN_ALIGN = 16 }; /* bytes that every column on the device is aligned to */
+/* Bytes: what every column on the device is aligned to, and a line of memory. */
+enum { GB_PLAN_ALIGN = 16, GB_PLAN_LINE = 128 };
 
 /* Leading dimension, in elements, of a staged matrix of `rows` rows: every column starts
- * aligned for vector loads and TMA; long ones fill whole 128-byte lines. */
+ * aligned for vector loads and TMA; long ones fill whole lines. */
 static inline int64_t gb_plan_ld(int64_t rows, enum gb_type type)
 {
     int64_t size = (int64_t)gb_type_size(type);
 
-    return gb_round_up(rows, (rows * size < 128 ? GB_PLAN_ALIGN : 128) / size);
+    return gb_round_up(
+        rows, (rows * size < GB_PLAN_LINE ? GB_PLAN_ALIGN : GB_PLAN_LINE) / size);
 }
 
 /* Device buffers of one kind. */

@@ -86,7 +86,10 @@ bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info
 
 void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size_t len)
 {
-    snprintf(buf, len, "gb_%s_%c%c", k->name, a, b);
+    /* the code of such a row is that of the one whose name it has but for "_c2" */
+    int tail = k->flags & GB_K_PAIRS ? 3 : 0;
+
+    snprintf(buf, len, "gb_%.*s_%c%c", (int)strlen(k->name) - tail, k->name, a, b);
 }
 
 void gb_kernel_reduce_symbol(const struct gb_kernel *k, char *buf, size_t len)

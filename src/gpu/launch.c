@@ -41,10 +41,16 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
                                       g->k_end - g->k_begin <= GB_TMA_MOST);
 }
 
+/* May row k's blocks come in clusters of so many, for splits of a tile? */
+static bool clusters_of(const struct gb_kernel *k, int64_t splits)
+{
+    return (k->flags & GB_K_TMA) && splits > 1 && splits <= GB_SPLITS_TOGETHER &&
+           (splits & (splits - 1)) == 0;
+}
+
 bool gb_launch_together(const struct gb_kernel *k, int64_t splits)
 {
-    return (k->flags & GB_K_TMA) && gb_kernel_cluster(k) == 1 && splits > 1 &&
-           splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
+    return clusters_of(k, splits) && gb_kernel_cluster(k) == 1;
 }
 
 bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *g)
@@ -74,9 +80,9 @@ static struct gb_tensor tensor_of(enum gb_type type, uint64_t at, int64_t rows,
  * gemm_wgmma.h. Where an operand runs along k, a box is as many rows as one block loads; else
  * it is 64 by 64. */
 static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k, char a,
-                               char b, const struct gb_gemm_args *g,
-                               struct gb_tma_args *t)
+                               char b, struct gb_tma_args *t)
 {
+    const struct gb_gemm_args *g = &t->g;
     int64_t deep = g->k_end - g->k_begin;
     uint64_t size_c = gb_type_size(k->type_c);
     struct gb_tensor x, y, c;
@@ -84,7 +90,7 @@ static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k,
 
     y = a == 'n' ? tensor_of(k->type, g->a, g->m, deep, g->a_k, g->a_batch, g->batch)
                  : tensor_of(k->type, g->a, deep, g->m, g->a_m, g->a_batch, g->batch);
-    y.box[1] = a == 'n' ? k->tile_k : k->tile_m / (uint32_t)gb_kernel_cluster(k);
+    y.box[1] = a == 'n' ? k->tile_k : t->apart ? k->tile_m : k->tile_m >> t->wide;
     x = b == 'n' ? tensor_of(k->type, g->b, deep, g->n, g->b_n, g->b_batch, g->batch)
                  : tensor_of(k->type, g->b, g->n, deep, g->b_k, g->b_batch, g->batch);
     x.box[1] = b == 'n' ? k->tile_n : k->tile_k;
@@ -107,6 +113,46 @@ static uint64_t l2_hint(bool keep, bool stream)
     return keep ? GB_L2_LAST : stream ? GB_L2_FIRST : GB_L2_NORMAL;
 }
 
+int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail)
+{
+    return gb_round_up(gb_ceil_div(deep, tail), k->tile_k);
+}
+
+int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *g,
+                       int64_t units, int64_t room)
+{
+    if (!clusters_of(k, g->tail) || g->splits != 1 || units < room ||
+        !(g->flags & GB_G_EPILOGUE) || g->k_begin != 0 || g->k_end != g->k ||
+        g->k < (int64_t)g->tail * k->tile_k)
+        return 0;
+    /* rounding may leave the last split empty */
+    if (gb_ceil_div(g->k, gb_launch_tail_length(k, g->k, g->tail)) != g->tail)
+        return 0;
+    return units % room;
+}
+
+/* What one grid has: units from `first` on. */
+static enum gb_status launch_part(struct gb_device *dev, struct gb_stream *s,
+                                  struct gb_function *f, const struct gb_kernel *k,
+                                  char a, char b, int64_t units, int64_t grid,
+                                  struct gb_tma_args *t)
+{
+    int cluster = t->wide && !t->apart ? gb_kernel_cluster(k) : t->together;
+    const struct gb_launch_shape shape = {
+        .grid = (uint32_t)grid,
+        .block = k->threads,
+        .smem_bytes = k->smem,
+        .cluster = cluster > 1 ? (uint32_t)cluster : 0,
+        .early = true,
+    };
+    enum gb_status status = describe(dev, k, a, b, t);
+
+    t->map.units = t->first + (uint32_t)units;
+    return status == GB_SUCCESS
+               ? dev->ops->launch_shaped(dev, s, f, &shape, t, sizeof *t)
+               : status;
+}
+
 /* A persistent grid of whole clusters: as many blocks as run at once. Where a cluster sums
  * splits, one for each tile. */
 static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
@@ -114,46 +160,53 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
                                  char a, char b, const struct gb_gemm_args *g,
                                  uint32_t most)
 {
+    int cluster = gb_kernel_cluster(k);
     struct gb_tma_args t = {
         .g = *g,
         .hint_a = l2_hint(g->flags & GB_G_KEEP_A, g->flags & GB_G_STREAM_A),
         .hint_b = l2_hint(g->flags & GB_G_KEEP_B, g->flags & GB_G_STREAM_B),
         .together = 1,
+        .wide = cluster > 1,
     };
-    int cluster = gb_kernel_cluster(k);
     int64_t room = most ? most
                         : gb_max((int64_t)dev->info.multiprocessors *
                                      gb_kernel_blocks(k, &dev->info),
                                  cluster);
     struct gb_tile_map map;
-    struct gb_launch_shape shape;
     enum gb_status status;
-    int64_t units;
+    int64_t units, rest, grid;
 
+    room = gb_max(room / cluster, 1);
     gb_tile_map_init(&map, g, k->tile_m, (int64_t)k->tile_n * cluster);
-    units = gb_min(gb_tile_map_units(&map), gb_max(room / cluster, 1));
+    units = gb_tile_map_units(&map);
     if (units == 0)
         return GB_SUCCESS;
+    grid = gb_min(units, room) * cluster;
     if (g->splits > 1 && (g->flags & GB_G_EPILOGUE)) {
         t.together = g->splits;
         map.splits = 1;
         units = gb_tile_map_units(&map);
         if (units > MAX_GRID / GB_SPLITS_TOGETHER)
             return GB_E_UNSUPPORTED;
+        grid = units * g->splits;
     }
     if (!gb_tile_map32_init(&t.map, &map))
         return GB_E_UNSUPPORTED;
-    status = describe(dev, k, a, b, g, &t);
-    if (status != GB_SUCCESS)
-        return status;
-    shape = (struct gb_launch_shape){
-        .grid = (uint32_t)(units * (t.together > 1 ? t.together : cluster)),
-        .block = k->threads,
-        .smem_bytes = k->smem,
-        .cluster = t.together > 1 ? (uint32_t)t.together : 0,
-        .early = true,
-    };
-    return dev->ops->launch_shaped(dev, s, f, &shape, &t, sizeof t);
+    rest = gb_launch_tail(k, g, units, room);
+    if (rest > 0)
+        t.wait = GB_TMA_BEFORE_NEXT;
+    status = launch_part(dev, s, f, k, a, b, units - rest, grid, &t);
+    if (status == GB_SUCCESS && rest > 0) {
+        t.first = (uint32_t)((units - rest) * cluster);
+        t.apart = t.wide;
+        t.together = g->tail;
+        t.wait = GB_TMA_AT_END;
+        t.g.splits = t.g.split_count = g->tail;
+        t.g.split_len = gb_launch_tail_length(k, g->k, g->tail);
+        status = launch_part(dev, s, f, k, a, b, rest * cluster,
+                             rest * cluster * g->tail, &t);
+    }
+    return status;
 }
 
 /* Is row k, and what is launched beside it, compiled for this very architecture, so that it
@@ -249,8 +302,9 @@ static struct gb_repair repair_of(const struct gb_gemm_args *g, unsigned which,
     x.batch_to = gb_round_up(x.ld_to * x.cols, 128);
     while (x.lanes_log2 < 5 && 1 << x.lanes_log2 < vectors)
         x.lanes_log2++;
-    if (x.rows > 0)
-        x.units = gb_ceil_div(x.cols * x.batch, GB_REPAIR_THREADS >> x.lanes_log2);
+    x.parts = gb_ceil_div(vectors, (int64_t)GB_REPAIR_ROWS << x.lanes_log2);
+    x.units =
+        x.parts * gb_ceil_div(x.cols * x.batch, GB_REPAIR_THREADS >> x.lanes_log2);
     return x;
 }
 

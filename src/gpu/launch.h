@@ -28,6 +28,16 @@ bool gb_launch_together(const struct gb_kernel *k, int64_t splits);
  * `most` says. */
 bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args *args);
 
+/* Of so many units (of a tile, or of the two of a cluster), of which `room` run at once, those of
+ * the last turn that a launch of its own computes: there a cluster has a tile, and each of its
+ * args->tail blocks a split of it. 0 where the last turn is full or the only one, or row k has no
+ * such clusters. The bits of these tiles are those of so many splits. */
+int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *args,
+                       int64_t units, int64_t room);
+
+/* How long a split of a tail is. */
+int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail);
+
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each
  * as for gb_kernel_symbol. `most`: blocks at most, 0: as many as suit the device.
  * GB_E_UNSUPPORTED when the row does not take the operands. */

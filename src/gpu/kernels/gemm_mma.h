@@ -37,6 +37,7 @@
 
 #include "fused.h"
 #include "mma.h"
+#include "shift.h"
 
 /* One row of mma.def. */
 template <class In_, class Out_, int M_, int N_, int K_, int STAGES_, int WARPS_M_,
@@ -332,22 +333,11 @@ struct MmaShifter {
 
     GB_DEVICE void commit(gb_shared_at at) const
     {
-        const bool two = held_off & 8, one = held_off & 4;
-        const int bits = (held_off & 2) * 8;
-
         GB_UNROLL
         for (int turn = 0; turn < Walk::TURNS; turn++) {
-            uint32_t w[6], v[5], out[4];
+            uint32_t out[4];
 
-            GB_UNROLL
-            for (int i = 0; i < 6; i++)
-                w[i] = two ? held[turn][i + 2] : held[turn][i];
-            GB_UNROLL
-            for (int i = 0; i < 5; i++)
-                v[i] = one ? w[i + 1] : w[i];
-            GB_UNROLL
-            for (int i = 0; i < 4; i++)
-                out[i] = (uint32_t)(((uint64_t)v[i + 1] << 32 | v[i]) >> bits);
+            gb_shift_words(out, held[turn], held_off);
             gb_put16(at + to + Walk::place(turn), out);
         }
     }

@@ -2,62 +2,67 @@
 /* gemm_repair: copies operands of 16-bit elements from any address and leading dimension to
  * aligned columns. What one pass over memory costs, the kernels for aligned operands win back.
  *
- * A thread writes 16 bytes at a time. It reads the two aligned vectors that they lie in and
- * shifts: its neighbour's second is its own first, which the L1 cache has. Nothing before the
- * first element of a matrix or after its last is read; what lies between columns may be.
+ * A thread writes vectors of 16 bytes, and asks for what all of them need before it waits: an
+ * operand of a few MB is one wave of blocks, which takes as long as memory takes to answer. A
+ * vector comes from the two aligned ones that it lies in, shifted: its neighbour's second is its
+ * own first, which the L1 cache has. Nothing before the first element of a matrix or after its
+ * last is read; what lies between columns may be.
  *
  * Beside it, what calls for matrices in device memory need: copies between any strides, and
  * lists of addresses. */
 #include "fused.h"
 #include "repair_args.h"
-#include "seam.h"
+#include "shift.h"
+#include "tile_map.h"
 
-/* Eight elements from `at` on, of which n count, inside [begin, end). */
-GB_INLINE Vec<uint16_t, 8> gb_repair_load(const uint16_t *at, int64_t n,
-                                          const uint16_t *begin, const uint16_t *end)
+/* The rows from `row` on that this thread has of a column: every `step`-th vector, GB_REPAIR_ROWS
+ * times. */
+GB_INLINE void gb_repair_rows(const uint16_t *from, uint16_t *to, int64_t row, int step,
+                              int64_t rows, const uint16_t *begin, const uint16_t *end)
 {
-    const uintptr_t skip = reinterpret_cast<uintptr_t>(at) % GB_REPAIR_ALIGN;
-    const uint16_t *const first = at - skip / sizeof *at;
-    Vec<uint16_t, 8> v = {};
-    uint32_t w[9] = {};
+    const int skip = (int)(reinterpret_cast<uintptr_t>(from) % GB_REPAIR_ALIGN);
+    const uint16_t *const first = from - skip / (int)sizeof *from + row;
+    const int rest = (int)gb_tile_min(rows - row, INT32_MAX);
+    /* vectors that begin this far on, or less, are read; but for the first of a matrix */
+    const int most = (int)gb_tile_min(rest - 1, end - first - 16);
+    const bool early = first < begin;
+    Vec<uint32_t, 4> two[GB_REPAIR_ROWS][2];
 
-    if (first < begin || end - first < (skip ? 16 : 8)) {
+    GB_UNROLL
+    for (int i = 0; i < GB_REPAIR_ROWS; i++) {
+        GB_UNROLL
+        for (int half = 0; half < 2; half++)
+            if (i * step <= most && !(i == 0 && early))
+                two[i][half] = gb_load<uint32_t, 4>(
+                    reinterpret_cast<const uint32_t *>(first + i * step + 8 * half));
+    }
+    GB_UNROLL
+    for (int i = 0; i < GB_REPAIR_ROWS; i++)
+        if (i * step <= most && !(i == 0 && early))
+            gb_store(reinterpret_cast<uint32_t *>(to + row + i * step),
+                     gb_shift_vectors(two[i], skip));
+    /* at the first element of a matrix and at its last */
+    GB_NO_UNROLL
+    for (int i = 0; i < GB_REPAIR_ROWS && i * step < rest; i++) {
+        Vec<uint16_t, 8> v = {};
+
+        if (i * step <= most && !(i == 0 && early))
+            continue;
         GB_UNROLL
         for (int e = 0; e < 8; e++)
-            if (e < n)
-                v.at[e] = at[e];
-        return v;
+            if (i * step + e < rest)
+                v.at[e] = from[row + i * step + e];
+        gb_store(to + row + i * step, v);
     }
-    GB_UNROLL
-    for (int half = 0; half < (skip ? 2 : 1); half++) {
-        const Vec<uint32_t, 4> x =
-            gb_load<uint32_t, 4>(reinterpret_cast<const uint32_t *>(first + 8 * half));
-
-        GB_UNROLL
-        for (int i = 0; i < 4; i++)
-            w[4 * half + i] = x.at[i];
-    }
-    GB_UNROLL
-    for (int i = 0; i < 6; i++)
-        w[i] = skip & 8 ? w[i + 2] : w[i];
-    GB_UNROLL
-    for (int i = 0; i < 5; i++)
-        w[i] = skip & 4 ? w[i + 1] : w[i];
-    GB_UNROLL
-    for (int i = 0; i < 4; i++) {
-        const uint32_t both = skip & 2 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
-
-        v.at[2 * i] = (uint16_t)both;
-        v.at[2 * i + 1] = (uint16_t)(both >> 16);
-    }
-    return v;
 }
 
-GB_INLINE void gb_repair_columns(const gb_repair &x, int64_t unit)
+/* A block's part: some columns, and of them GB_REPAIR_ROWS vectors for each thread. */
+GB_INLINE void gb_repair_part(const gb_repair &x, int64_t unit)
 {
     const int lanes = 1 << x.lanes_log2, lane = gb_thread() & (lanes - 1);
+    const int64_t part = unit / x.parts;
     int64_t column =
-        unit * (GB_REPAIR_THREADS >> x.lanes_log2) + (gb_thread() >> x.lanes_log2);
+        part * (GB_REPAIR_THREADS >> x.lanes_log2) + (gb_thread() >> x.lanes_log2);
     const int64_t z = x.batch > 1 ? column / x.cols : 0;
     const uint16_t *const matrix =
         reinterpret_cast<const uint16_t *>(x.from) + z * x.batch_from;
@@ -66,14 +71,14 @@ GB_INLINE void gb_repair_columns(const gb_repair &x, int64_t unit)
     if (column >= x.cols * x.batch)
         return;
     column -= z * x.cols;
-    for (int64_t row = 8 * lane; row < x.rows; row += 8 * lanes)
-        gb_store(reinterpret_cast<uint16_t *>(x.to) + z * x.batch_to +
-                     column * x.ld_to + row,
-                 gb_repair_load(matrix + column * x.ld_from + row, x.rows - row, matrix,
-                                end));
+    gb_repair_rows(matrix + column * x.ld_from,
+                   reinterpret_cast<uint16_t *>(x.to) + z * x.batch_to +
+                       column * x.ld_to,
+                   (unit - part * x.parts) * (8 * GB_REPAIR_ROWS * lanes) + 8 * lane,
+                   8 * lanes, x.rows, matrix, end);
 }
 
-GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 4, r)
+GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 3, r)
 {
     const int64_t first = r.x[0].units, units = first + r.x[1].units;
 
@@ -82,7 +87,7 @@ GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 4, r)
     for (int64_t unit = gb_block(); unit < units; unit += gb_grid()) {
         const bool second = unit >= first;
 
-        gb_repair_columns(r.x[second], unit - (second ? first : 0));
+        gb_repair_part(r.x[second], unit - (second ? first : 0));
     }
 }
 

@@ -13,8 +13,8 @@
  * grid and fills a ring of STAGES buffers by TMA, far ahead of the products. Full and empty
  * buffers are told by barriers that are waited for by parity. The warpgroups share a ring but
  * no other barrier, so that they drift apart by as much as the ring allows, and one's epilogue
- * runs under another's products. With CLUSTER 2 two blocks take neighbouring tiles along n;
- * each loads half of Y for both.
+ * runs under another's products. In rows with clusters of two, which are the
+ * same code, two blocks take neighbouring tiles along n; each loads half of Y for both.
  *
  * Masks: TMA fills with zeros what lies past a matrix, on every side, so the main loop has
  * none. Stores are masked by vectors of 16 bytes, and inside the last by elements.
@@ -29,7 +29,8 @@
  * once as fit, and what is fused is applied on the way to C, a vector of C at a time.
  *
  * A launch may start while what was queued before it still runs: it prepares its barriers, and
- * waits before it touches memory.
+ * waits before it touches memory. Tiles that fill no wave may be a launch of their own, whose
+ * clusters share out k: gb_launch_tail().
  *
  * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
  * element's bits depend on k's blocks of 16 and not on the tile or the launch. */
@@ -38,6 +39,12 @@
 
 #include "wgmma_epilogue.h"
 #include "wgmma_tile.h"
+
+/* Do two blocks, a cluster, take neighbouring tiles and share what both need of A? */
+GB_INLINE bool gb_wgmma_shared(const gb_tma_args &p)
+{
+    return p.wide && !p.apart;
+}
 
 /* ---- loading ---- */
 
@@ -52,12 +59,15 @@ GB_INLINE void gb_wgmma_work(const gb_tma_args &p, uint32_t unit, int rank,
     work.steps = -1;
     if (unit >= p.map.units)
         return;
-    gb_tile_map32_at(&p.map, unit, &tile);
-    if (Tile::CLUSTER == 1)
-        tile.split += rank; /* 0 but where a cluster sums the splits */
+    gb_tile_map32_at(&p.map, unit >> p.apart, &tile);
+    if (p.together > 1)
+        tile.split += rank;
     gb_split_range_init(&range, &g, g.split0 + tile.split);
     work.m = (int)tile.i * Tile::BN;
-    work.n = ((int)tile.j * Tile::CLUSTER + rank % Tile::CLUSTER) * Tile::BM;
+    work.n = (int)((tile.j << p.wide) + (p.apart  ? unit & 1
+                                         : p.wide ? rank
+                                                  : 0)) *
+             Tile::BM;
     work.batch = (int)tile.batch;
     work.split = g.split0 + (int)tile.split;
     work.k = (int)(range.begin - g.k_begin);
@@ -81,28 +91,29 @@ GB_INLINE void gb_wgmma_load_x(const gb_tma_args &p, uint32_t to, uint32_t bar, 
     }
 }
 
-/* A block of a cluster loads its share of Y for all of them. */
+/* Each block of two that share Y loads half of it for both. */
 template <class Tile>
 GB_INLINE void gb_wgmma_load_y(const gb_tma_args &p, uint32_t to, uint32_t bar, int m,
                                int k, int batch, int rank)
 {
-    constexpr int ROWS = Tile::BN / Tile::CLUSTER;
-    constexpr uint16_t ALL = (1 << Tile::CLUSTER) - 1;
+    constexpr int ROWS = Tile::BN / 2;
+    constexpr uint16_t BOTH = 3;
 
-    if constexpr (!Tile::Y_MN && Tile::CLUSTER == 1) {
-        gb_tma_load(to, &p.a, bar, k, m, batch, p.hint_a);
-    } else if constexpr (!Tile::Y_MN) {
-        gb_tma_multicast(to + rank * ROWS * 128, &p.a, bar, k, m + rank * ROWS, batch,
-                         p.hint_a, ALL);
+    if constexpr (!Tile::Y_MN) {
+        if (!gb_wgmma_shared(p))
+            gb_tma_load(to, &p.a, bar, k, m, batch, p.hint_a);
+        else
+            gb_tma_multicast(to + rank * ROWS * 128, &p.a, bar, k, m + rank * ROWS,
+                             batch, p.hint_a, BOTH);
     } else {
         GB_UNROLL
         for (int i = 0; i < Tile::ATOMS; i++) {
-            if (Tile::CLUSTER == 1)
+            if (!gb_wgmma_shared(p))
                 gb_tma_load(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k, batch,
                             p.hint_a);
-            else if (i % Tile::CLUSTER == rank)
+            else if (i % 2 == rank)
                 gb_tma_multicast(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k,
-                                 batch, p.hint_a, ALL);
+                                 batch, p.hint_a, BOTH);
         }
     }
 }
@@ -112,12 +123,12 @@ template <class Tile>
 GB_INLINE void gb_wgmma_loader(const gb_tma_args &p, WgmmaShared<Tile> &shared,
                                int rank)
 {
-    const uint32_t cluster = Tile::CLUSTER > 1 ? Tile::CLUSTER : p.together;
+    const uint32_t cluster = gb_wgmma_shared(p) ? 2 : p.together;
     const uint32_t clusters = (uint32_t)gb_grid() / cluster;
     WgmmaRing<Tile::STAGES> ring(1);
 
     GB_NO_UNROLL
-    for (uint32_t unit = (uint32_t)gb_block() / cluster;; unit += clusters) {
+    for (uint32_t unit = p.first + (uint32_t)gb_block() / cluster;; unit += clusters) {
         WgmmaWork work;
 
         gb_wgmma_work<Tile>(p, unit, rank, work);
@@ -150,13 +161,14 @@ GB_INLINE void gb_wgmma_loader(const gb_tma_args &p, WgmmaShared<Tile> &shared,
 /* ---- products ---- */
 
 template <class Tile>
-GB_INLINE void gb_wgmma_release(WgmmaShared<Tile> &shared, int stage)
+GB_INLINE void gb_wgmma_release(const gb_tma_args &p, WgmmaShared<Tile> &shared,
+                                int stage)
 {
     const int t = gb_thread() % 128;
 
-    if (Tile::CLUSTER == 1 && t == 0)
+    if (!gb_wgmma_shared(p) && t == 0)
         gb_bar_arrive(gb_smem(&shared.empty[stage]));
-    if (Tile::CLUSTER > 1 && t < Tile::CLUSTER)
+    if (gb_wgmma_shared(p) && t < 2)
         gb_bar_arrive_at(gb_smem(&shared.empty[stage]), (uint32_t)t);
 }
 
@@ -249,13 +261,18 @@ GB_INLINE void gb_wgmma_together(const gb_tma_args &p, const WgmmaWork &work, in
     gb_cluster_sync(); /* nobody leaves while others read its sums */
 }
 
-template <class Tile>
-GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shared,
-                                   int wg)
+/* Which of the warpgroups that multiply: read anew, as gb_thread() is. */
+GB_INLINE int gb_wgmma_group()
 {
-    const bool together = Tile::CLUSTER == 1 && p.together > 1;
+    return gb_thread() / 128;
+}
+
+template <class Tile>
+GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shared)
+{
+    const bool together = p.together > 1;
     const bool last = (p.g.flags & GB_G_EPILOGUE) && !together;
-    WgmmaEpilogue<Tile> epilogue(p, shared, wg);
+    WgmmaEpilogue<Tile> epilogue(p, shared);
     WgmmaRing<Tile::STAGES> ring(0);
 
     GB_NO_UNROLL
@@ -272,10 +289,11 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         if (work.carry && work.steps > 0) {
             /* A step by itself: only registers that no product is writing may be
              * loaded, and the compiler must see that. */
-            gb_wgmma_partial<Tile, true>(p.g, work, wg, d);
+            gb_wgmma_partial<Tile, true>(p.g, work, gb_wgmma_group(), d);
             if (last)
                 epilogue.begin(work);
-            gb_wgmma_step<Tile>(gb_smem(shared.stage[ring.at]), wg, true, d);
+            gb_wgmma_step<Tile>(gb_smem(shared.stage[ring.at]), gb_wgmma_group(), true,
+                                d);
             gb_wgmma_wait<0>();
             step = 1;
             ring.next();
@@ -284,23 +302,24 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         }
         if (work.steps == 0) {
             /* no product holds back the release until all have read the work */
-            gb_named_sync<128>(2 + wg);
+            gb_named_sync<128>(2 + gb_wgmma_group());
             ring.next(); /* and the sums are never looked at */
         }
         GB_NO_UNROLL
         for (; step < work.steps; step++) {
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
-            gb_wgmma_step<Tile>(gb_smem(shared.stage[ring.at]), wg, step > 0, d);
+            gb_wgmma_step<Tile>(gb_smem(shared.stage[ring.at]), gb_wgmma_group(),
+                                step > 0, d);
             gb_wgmma_wait<1>();
             if (step > 0)
-                gb_wgmma_release(shared, before);
+                gb_wgmma_release(p, shared, before);
             before = ring.at;
             ring.next();
         }
         gb_wgmma_wait<0>();
-        gb_wgmma_release(shared, before);
+        gb_wgmma_release(p, shared, before);
         if (together) {
-            gb_wgmma_together<Tile>(p, work, wg, shared, epilogue, d);
+            gb_wgmma_together<Tile>(p, work, gb_wgmma_group(), shared, epilogue, d);
             break;
         }
         if (last && (p.g.flags & GB_G_FUSED))
@@ -308,7 +327,7 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
         else if (last)
             epilogue.finish(work, d);
         else
-            gb_wgmma_partial<Tile, false>(p.g, work, wg, d);
+            gb_wgmma_partial<Tile, false>(p.g, work, gb_wgmma_group(), d);
     }
 }
 
@@ -327,69 +346,74 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
             gb_tma_prefetch(&p.c);
         for (int s = 0; s < Tile::STAGES; s++) {
             gb_bar_init(gb_smem(&shared.full[s]), 1);
-            gb_bar_init(gb_smem(&shared.empty[s]), Tile::WGS * Tile::CLUSTER);
+            gb_bar_init(gb_smem(&shared.empty[s]),
+                        gb_wgmma_shared(p) ? 2 * Tile::WGS : Tile::WGS);
         }
         for (int i = 0; i < 4 * Tile::WGS * Tile::BUFFERS; i++)
             gb_bar_init(gb_smem(&shared.arrived[i / Tile::BUFFERS][i % Tile::BUFFERS]),
                         1);
         gb_bar_fence_init();
     }
-    if (Tile::CLUSTER > 1)
+    if (gb_wgmma_shared(p))
         gb_cluster_sync();
     else
         gb_sync();
-    gb_grid_wait();
+    if (p.wait == GB_TMA_AT_START) {
+        gb_grid_wait();
+    } else {
+        if (p.wait == GB_TMA_BEFORE_NEXT)
+            gb_await_last();
+        gb_allow_next();
+    }
     if (wg == Tile::WGS) {
         if (Tile::TRADE)
             gb_fewer_registers<Tile::LOADER_REGISTERS>();
         if (gb_thread() == Tile::WGS * 128)
             gb_wgmma_loader<Tile>(p, shared, rank);
         __syncwarp();
-        if (Tile::CLUSTER == 1 && p.together > 1) {
+        if (p.together > 1) {
             gb_cluster_sync(); /* those of gb_wgmma_together() */
             gb_cluster_sync();
         }
     } else {
         if (Tile::TRADE)
             gb_more_registers<Tile::REGISTERS>();
-        gb_wgmma_multiplier<Tile>(p, shared, wg);
+        gb_wgmma_multiplier<Tile>(p, shared);
     }
     /* no block of a cluster ends while another may still write to it */
-    if (Tile::CLUSTER > 1)
+    if (gb_wgmma_shared(p))
         gb_cluster_sync();
+    if (p.wait == GB_TMA_AT_END)
+        gb_await_last();
 }
 
-/* A cluster of one is whatever the launch says. */
-#define GB_WGMMA_CLUSTER_1
-#define GB_WGMMA_CLUSTER_2 __cluster_dims__(2, 1, 1)
-
-#define GB_WGMMA_LAYOUT(symbol, tile, cluster)                                         \
+#define GB_WGMMA_LAYOUT(symbol, tile)                                                  \
     static_assert(sizeof(WgmmaShared<tile>) <= GB_WGMMA_SMEM(tile::BN, tile::BM,       \
                                                              tile::STAGES, tile::WGS,  \
                                                              tile::BUFFERS),           \
                   "GB_WGMMA_SMEM");                                                    \
     extern "C" __global__ void __launch_bounds__(                                      \
-        tile::THREADS, GB_WGMMA_BLOCKS(tile::BN, tile::BM, tile::STAGES, tile::WGS,    \
-                                       tile::BUFFERS)) GB_WGMMA_CLUSTER_##cluster      \
-    symbol(const __grid_constant__ struct gb_tma_args args)                            \
+        tile::THREADS,                                                                 \
+        GB_WGMMA_BLOCKS(tile::BN, tile::BM, tile::STAGES, tile::WGS, tile::BUFFERS))   \
+        symbol(const __grid_constant__ struct gb_tma_args args)                        \
     {                                                                                  \
         gb_gemm_wgmma<tile>(args);                                                     \
     }
 
+/* Rows with clusters of two are launched from the code of the row of the same tile. */
+#define GB_WGMMA_CODE_1(...) GB_WGMMA_ROW(__VA_ARGS__)
+#define GB_WGMMA_CODE_2(...)
+
 /* The four layouts of one row of kernels.def. A's unit stride along its rows is along m, which
  * makes Y MN-major; B's along its columns is along n, which makes X so. */
-#define GB_WGMMA_ROW(name, in, out, wgs, mi, bn, stages, buffers, cluster)             \
-    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, false, true>     \
-        name##_nn;                                                                     \
-    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, true, true>      \
-        name##_nt;                                                                     \
-    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, false, false>    \
-        name##_tn;                                                                     \
-    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, cluster, true, false>     \
-        name##_tt;                                                                     \
-    GB_WGMMA_LAYOUT(gb_##name##_nn, name##_nn, cluster)                                \
-    GB_WGMMA_LAYOUT(gb_##name##_nt, name##_nt, cluster)                                \
-    GB_WGMMA_LAYOUT(gb_##name##_tn, name##_tn, cluster)                                \
-    GB_WGMMA_LAYOUT(gb_##name##_tt, name##_tt, cluster)
+#define GB_WGMMA_ROW(name, in, out, wgs, mi, bn, stages, buffers)                      \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, false, true> name##_nn;   \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, true, true> name##_nt;    \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, false, false> name##_tn;  \
+    typedef WgmmaTile<in, out, wgs, mi, bn, stages, buffers, true, false> name##_tt;   \
+    GB_WGMMA_LAYOUT(gb_##name##_nn, name##_nn)                                         \
+    GB_WGMMA_LAYOUT(gb_##name##_nt, name##_nt)                                         \
+    GB_WGMMA_LAYOUT(gb_##name##_tn, name##_tn)                                         \
+    GB_WGMMA_LAYOUT(gb_##name##_tt, name##_tt)
 
 #endif

@@ -4,8 +4,8 @@
 #include "reduce.h"
 
 #define WGMMA(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)     \
-    GB_WGMMA_ROW(gemm_wgmma_f16_##name, gb_f16, gb_f16, wgs, mi, tile_m, stages,       \
-                 buffers, cluster)
+    GB_WGMMA_CODE_##cluster(gemm_wgmma_f16_##name, gb_f16, gb_f16, wgs, mi, tile_m,    \
+                            stages, buffers)
 #include "wgmma.def"
 
 GB_REDUCE(gb_reduce_f32_f16, gb_f16, float)

@@ -29,6 +29,7 @@ template <class Out, class T>
 GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
 {
     typedef AccMath<T> Math;
+    constexpr int AT_ONCE = 16; /* loads that do not wait for each other: sums do */
     const bool read = !(g.flags & GB_G_BETA_ZERO);
     const T alpha = Math::scalar(g.alpha);
     const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
@@ -52,9 +53,19 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
         if (!gb_tile_wanted(&g, i, j))
             continue;
         sum = from[0];
-        GB_UNROLL_BY(16) /* loads do not wait for each other, sums do */
-        for (int s = 1; s < g.splits; s++)
-            sum = gb_plus(sum, from[s * size]);
+        GB_NO_UNROLL
+        for (int s = 1; s < g.splits; s += AT_ONCE) {
+            T next[AT_ONCE];
+
+            GB_UNROLL
+            for (int i = 0; i < AT_ONCE; i++)
+                if (s + i < g.splits)
+                    next[i] = from[(s + i) * size];
+            GB_UNROLL
+            for (int i = 0; i < AT_ONCE; i++)
+                if (s + i < g.splits)
+                    sum = gb_plus(sum, next[i]);
+        }
         if (read)
             gb_widen(*at, old);
         if (g.flags & GB_G_FUSED) {

@@ -6,7 +6,11 @@
 
 #include <stdint.h>
 
-enum { GB_REPAIR_THREADS = 256, GB_REPAIR_ALIGN = 16 };
+enum {
+    GB_REPAIR_THREADS = 256,
+    GB_REPAIR_ALIGN = 16,
+    GB_REPAIR_ROWS = 4, /* vectors of a column that a thread has under way at once */
+};
 
 /* rows x cols elements of 16 bits, `batch` times. `to` is aligned to GB_REPAIR_ALIGN bytes, and
  * so is each of its columns, which are written in full vectors: ld_to has room for them. */
@@ -14,7 +18,8 @@ struct gb_repair {
     uint64_t from, to; /* device addresses */
     int64_t rows, cols, ld_from, ld_to;
     int64_t batch_from, batch_to, batch;
-    int64_t units;      /* blocks of columns: gb_launch_repair() counts them */
+    int64_t parts;      /* that cover a column */
+    int64_t units;      /* parts of blocks of columns: gb_launch_repair() counts them */
     int32_t lanes_log2; /* threads that share a column */
 };
 

@@ -21,15 +21,25 @@ struct gb_tensor_map {
 #define GB_L2_FIRST 0x12f0000000000000u
 #define GB_L2_LAST 0x14f0000000000000u
 
+/* A launch that may start early waits for the one before at its start. Of two that have the
+ * tiles of one product the second does not depend on the first: it takes multiprocessors as they
+ * become free, and waits at its end, for those that wait for it. */
+enum gb_tma_wait { GB_TMA_AT_START, GB_TMA_BEFORE_NEXT, GB_TMA_AT_END };
+
 struct gb_tma_args {
     struct gb_tensor_map a, b, c; /* c: only where the kernel reads C */
     uint64_t hint_a, hint_b;      /* GB_L2_... */
     struct gb_gemm_args g;
-    struct gb_tile_map32 map; /* its tiles are those of a cluster */
-    int32_t c_direct;         /* C cannot be described: loads and stores by element */
+    struct gb_tile_map32 map;
+    int32_t c_direct; /* C cannot be described: loads and stores by element */
     /* With GB_G_EPILOGUE, splits that are summed by a cluster of as many blocks, which has one
      * tile: the map is without them. Else 1. */
     int32_t together;
+    /* log2 of the tiles along n that a unit of the map has, one for each block of a cluster; or,
+     * with `apart` (1), each is a unit by itself: unit >> 1 is the map's. */
+    int32_t wide, apart;
+    uint32_t first;        /* of the map's units */
+    enum gb_tma_wait wait; /* for what was queued before */
 };
 
 #endif

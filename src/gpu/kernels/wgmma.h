@@ -103,6 +103,20 @@ GB_INLINE void gb_load_of(float (&v)[4], uint32_t at, uint32_t rank)
                  : "memory");
 }
 
+/* ---- launches that overlap: gb_grid_wait() is both ---- */
+
+/* What was queued before this launch is done, and seen. */
+GB_INLINE void gb_await_last()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+/* The next may start, when all blocks have come here or ended. */
+GB_INLINE void gb_allow_next()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 /* ---- TMA ---- */
 
 /* Fetch a description before the first copy needs it. */

@@ -5,6 +5,7 @@
 #define GB_WGMMA_EPILOGUE_H
 
 #include "fused.h"
+#include "shift.h"
 #include "wgmma_tile.h"
 
 /* ---- between registers, shared memory and C ---- */
@@ -34,9 +35,9 @@ GB_INLINE T &gb_wgmma_element(unsigned char *buffer, int column, int row)
                                   gb_wgmma_swizzled(column, row * (int)sizeof(T)));
 }
 
-/* A warp's part between its buffer and a column-major matrix of which m x n elements are left:
- * for matrices that TMA cannot describe. Words of two 16-bit elements where a column has them:
- * it has one element before its first word when it begins inside one. */
+/* A warp's part between its buffer and a column-major matrix of which m x n elements are left.
+ * get() is for matrices that TMA cannot describe: words of two 16-bit elements where a column
+ * has them, which has one element before its first word when it begins inside one. */
 template <class T, int PART>
 struct WgmmaColumns {
     static constexpr int WORD = 4 / (int)sizeof(T);
@@ -90,70 +91,6 @@ struct WgmmaColumns {
         }
     }
 
-    /* All of the part exists. A column that begins inside a word has halves of one at its
-     * ends, which the last lane stores. */
-    GB_DEVICE void put_words() const
-    {
-        const int lane = gb_thread() % 32, x = lane * 4, next = (lane + 1) % 32 * 4;
-        T *to = matrix;
-
-        static_assert(PART * sizeof(T) == 128, "a lane has a word of every column");
-        GB_UNROLL_BY(4)
-        for (int j = 0; j < 16; j++, to += ld) {
-            const int early = ahead(to);
-            const uint32_t mine = word(j, x);
-
-            if constexpr (!PAIRS) {
-                reinterpret_cast<uint32_t *>(to)[lane] = mine;
-            } else {
-                const uint32_t after = word(j, next);
-
-                if (early && lane == 31) {
-                    to[0].bits = (uint16_t)after;
-                    to[PART - 1].bits = (uint16_t)(mine >> 16);
-                } else {
-                    reinterpret_cast<uint32_t *>(to + early)[lane] =
-                        early ? __byte_perm(mine, after, 0x5432) : mine;
-                }
-            }
-        }
-    }
-    GB_DEVICE uint32_t word(int column, int x) const
-    {
-        return *reinterpret_cast<const uint32_t *>(buffer +
-                                                   gb_wgmma_swizzled(column, x));
-    }
-
-    GB_DEVICE void put() const
-    {
-        const int lane = gb_thread() % 32;
-        T *to = matrix;
-
-        if constexpr (PART * sizeof(T) == 128) {
-            if (rows == PART && columns == 16) {
-                put_words();
-                return;
-            }
-        }
-
-        GB_UNROLL_BY(2)
-        for (int j = 0; j < columns; j++, to += ld) {
-            const int early = ahead(to), row = lane * WORD + early;
-            const T first = gb_wgmma_element<T>(buffer, j, row % PART);
-            Vec<T, WORD> v;
-
-            v.at[0] = first;
-            if constexpr (PAIRS)
-                v.at[1] = gb_wgmma_element<T>(buffer, j, (row + 1) % PART);
-            if (row + WORD <= rows)
-                gb_store(to + row, v);
-            else if (row < rows)
-                to[row] = first;
-            if (lane < early && rows > 0)
-                to[0] = gb_wgmma_element<T>(buffer, j, 0);
-        }
-    }
-
     /* What does not exist is not written here either: nobody stores it. */
     GB_DEVICE void get() const
     {
@@ -174,6 +111,105 @@ struct WgmmaColumns {
             }
             if (lane < ahead(from) && rows > 0)
                 gb_wgmma_element<T>(buffer, j, 0) = from[0];
+        }
+    }
+};
+
+/* Stores of columns that begin anywhere, all of a tile's rows of them: whole lines of memory, and
+ * what lies before the first and after the last. A line has elements of two parts, which the
+ * buffers hold at once. It is stored in vectors, which lie in two of a buffer each. What costs is
+ * the number of instructions, one after the other: a warp is alone on its scheduler. */
+template <class Tile>
+struct WgmmaLines {
+    typedef typename Tile::Out T;
+    static constexpr int SIZE = (int)sizeof(T), V = 16 / SIZE, LINE = 128 / SIZE;
+    static_assert(Tile::BUFFERS > 1, "a line has elements of two parts");
+
+    T *matrix; /* the first column, at the tile's first row */
+    int64_t ld;
+    int rows, columns; /* that exist */
+
+    /* Bytes of a column before its first line. */
+    GB_DEVICE static int before(const T *column)
+    {
+        return (int)((0u - (uint32_t) reinterpret_cast<uintptr_t>(column)) & 127);
+    }
+    GB_DEVICE static int place(int j, int byte)
+    {
+        return j * 128 + ((byte & 127) ^ (j & 7) * 16);
+    }
+
+    /* Line `at` of each column, -1 being what lies before the first; a part has its first
+     * elements, and the next the rest. Columns `first` and on, four to a turn. */
+    template <int TURNS>
+    GB_DEVICE void put_some(int at, const unsigned char *part,
+                            const unsigned char *next, int first) const
+    {
+        const int lane = gb_thread() % 32;
+        Vec<uint32_t, 4> two[TURNS][2];
+
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++) {
+            const int j = first + lane / 8 + 4 * i;
+            const int x = before(matrix + j * ld) + lane % 8 * 16;
+            const int row = at * LINE + x / SIZE;
+
+            if (row < 0 || row + V > rows || j >= columns)
+                continue;
+            GB_UNROLL
+            for (int half = 0; half < 2; half++) {
+                /* with nothing to skip the second is not looked at, and may not exist */
+                const int from = (x & ~15) + (x & 15 ? half * 16 : 0);
+
+                two[i][half] = gb_load<uint32_t, 4>(reinterpret_cast<const uint32_t *>(
+                    (from < 128 ? part : next) + place(j, from)));
+            }
+        }
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++) {
+            const int j = first + lane / 8 + 4 * i;
+            T *const column = matrix + j * ld;
+            const int x = before(column) + lane % 8 * 16, row = at * LINE + x / SIZE;
+
+            if (row >= 0 && row + V <= rows && j < columns)
+                gb_store_whole(reinterpret_cast<uint32_t *>(column + row),
+                               gb_shift_vectors(two[i], x & 15));
+        }
+    }
+    GB_DEVICE void put(int at, const unsigned char *part,
+                       const unsigned char *next) const
+    {
+        /* as many as registers allow beside the sums */
+        constexpr int SUMS = Tile::MI * Tile::BN / 2;
+        constexpr int TURNS = SUMS < 96 ? 4 : SUMS < 128 || Tile::WGS > 1 ? 2 : 1;
+
+        GB_NO_UNROLL
+        for (int i = 0; i < 4; i += TURNS)
+            put_some<TURNS>(at, part, next, 4 * i);
+    }
+
+    /* Less than a vector at the beginning of a column, and at its end, a lane for each element:
+     * part `index` was just made, and `last` is the one before it. */
+    GB_DEVICE void put_ends(int index, const unsigned char *last,
+                            const unsigned char *part) const
+    {
+        const int lane = gb_thread() % 32, e = lane % 8;
+        const bool begins = index == 0, ends = index == (rows - 1) / LINE;
+
+        if (!begins && !ends)
+            return;
+        GB_UNROLL_BY(2)
+        for (int j = lane / 8; j < columns; j += 4) {
+            T *const column = matrix + j * ld;
+            const int head = before(column) / SIZE & (V - 1);
+            const int tail = rows > head ? (rows - head) & (V - 1) : 0;
+            const int row = rows - tail + e;
+
+            if (begins && e < head && e < rows)
+                column[e] = *reinterpret_cast<const T *>(part + place(j, e * SIZE));
+            if (ends && e < tail)
+                column[row] = *reinterpret_cast<const T *>(
+                    (row / LINE == index ? part : last) + place(j, row * SIZE));
         }
     }
 };
@@ -304,18 +340,36 @@ struct WgmmaEpilogue {
 
     const gb_tma_args &p;
     WgmmaShared<Tile> &shared;
-    int wg, lane, warp; /* of the warpgroup; index of the warp in the block */
-    bool leader, reads;
-    float alpha, beta; /* alpha is 0 for a tile without sums */
-    uint32_t parity;   /* bit i: of buffer i */
+    float alpha;     /* 0 for a tile without sums */
+    uint32_t parity; /* bit i: of buffer i */
 
-    GB_DEVICE WgmmaEpilogue(const gb_tma_args &args, WgmmaShared<Tile> &memory,
-                            int index)
-        : p(args), shared(memory), wg(index), lane(gb_thread() % 32),
-          warp(gb_thread() / 32), leader(lane == 0),
-          reads(!(args.g.flags & GB_G_BETA_ZERO)), alpha(0),
-          beta((float)args.g.beta[0]), parity(0)
+    GB_DEVICE WgmmaEpilogue(const gb_tma_args &args, WgmmaShared<Tile> &memory)
+        : p(args), shared(memory), alpha(0), parity(0)
     {
+    }
+    /* Read anew each time, as gb_thread() is: what a warp keeps through its products are sums. */
+    GB_DEVICE static int lane()
+    {
+        return gb_thread() % 32;
+    }
+    GB_DEVICE static int warp()
+    {
+        return gb_thread() / 32;
+    }
+    /* The warp's first column, in its share `of` of 64 each. */
+    GB_DEVICE static int first_n(int of)
+    {
+        const int w = warp();
+
+        return (w / 4 * Tile::MI + of) * 64 + w % 4 * 16;
+    }
+    GB_DEVICE float beta() const
+    {
+        return (float)p.g.beta[0];
+    }
+    GB_DEVICE bool reads() const
+    {
+        return !(p.g.flags & GB_G_BETA_ZERO);
     }
 
     GB_DEVICE int part_m(const WgmmaWork &work, int part) const
@@ -324,7 +378,7 @@ struct WgmmaEpilogue {
     }
     GB_DEVICE int part_n(const WgmmaWork &work, int part) const
     {
-        return work.n + (wg * Tile::MI + part / ACROSS) * 64 + warp % 4 * 16;
+        return work.n + first_n(part / ACROSS);
     }
     GB_DEVICE WgmmaColumns<Out, PART> columns(const WgmmaWork &work, int part,
                                               unsigned char *buffer) const
@@ -336,14 +390,14 @@ struct WgmmaEpilogue {
                 p.g.ldc, p.g.m - m, p.g.n - n, buffer};
     }
 
-    /* By the leader, when all lanes have read the buffer. */
+    /* By the first lane, when all have read the buffer. */
     GB_DEVICE void fetch(const WgmmaWork &work, int part) const
     {
-        const int b = part % Tile::BUFFERS;
-        const uint32_t bar = gb_smem(&shared.arrived[warp][b]);
+        const int b = part % Tile::BUFFERS, w = warp();
+        const uint32_t bar = gb_smem(&shared.arrived[w][b]);
 
         gb_bar_expect(bar, 16 * PART * sizeof(Out));
-        gb_tma_load(gb_smem(shared.part[warp][b]), &p.c, bar, part_m(work, part),
+        gb_tma_load(gb_smem(shared.part[w][b]), &p.c, bar, part_m(work, part),
                     part_n(work, part), work.batch, GB_L2_NORMAL);
     }
 
@@ -351,7 +405,7 @@ struct WgmmaEpilogue {
     GB_DEVICE void begin(const WgmmaWork &work)
     {
         alpha = work.steps > 0 ? (float)p.g.alpha[0] : 0.0f;
-        if (!reads || p.c_direct || !leader || (p.g.flags & GB_G_FUSED))
+        if (!reads() || p.c_direct || lane() != 0 || (p.g.flags & GB_G_FUSED))
             return;
         for (int part = 0; part < Tile::BUFFERS && part < Tile::PARTS; part++)
             fetch(work, part);
@@ -362,10 +416,10 @@ struct WgmmaEpilogue {
     {
         const int b = part % Tile::BUFFERS;
 
-        if (reads && !p.c_direct) {
-            gb_bar_wait(gb_smem(&shared.arrived[warp][b]), parity >> b & 1);
+        if (reads() && !p.c_direct) {
+            gb_bar_wait(gb_smem(&shared.arrived[warp()][b]), parity >> b & 1);
             parity ^= 1u << b;
-        } else if (reads) {
+        } else if (reads()) {
             columns(work, part, buffer).get();
             __syncwarp();
         }
@@ -377,18 +431,19 @@ struct WgmmaEpilogue {
     {
         GB_UNROLL
         for (int e = 0; e < 2; e++)
-            v[e] = READS ? gb_fma_f32(factor, v[e], beta * old[e]) : v[e] * factor;
+            v[e] = READS ? gb_fma_f32(factor, v[e], beta() * old[e]) : v[e] * factor;
     }
 
     /* Four sums of this lane, d[4 * quad] and on, to C. */
     GB_DEVICE void put(const WgmmaWork &work, int quad, const Vec<float, 4> &sum) const
     {
+        const int lane = this->lane();
         const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+        const int first = work.n + first_n(quad / (Tile::BN / 8));
 
         GB_UNROLL
         for (int half = 0; half < 4; half += 2) {
-            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
-                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            const int64_t n = first + gb_wgmma_pair_n(lane, half);
             Out *const to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch +
                             m + n * p.g.ldc;
             const int there = n < p.g.n ? (int)gb_tile_min(p.g.m - m, 2) : 0;
@@ -398,18 +453,18 @@ struct WgmmaEpilogue {
             float v[2] = {sum.at[half], sum.at[half + 1]}, old[2] = {};
             Vec<Out, 2> c = {};
 
-            if (reads && pair)
+            if (reads() && pair)
                 c = gb_load<Out, 2>(to);
             GB_UNROLL
             for (int e = 0; e < 2; e++) {
-                if (reads && !pair && e < there)
+                if (reads() && !pair && e < there)
                     c.at[e] = to[e];
                 gb_widen(c.at[e], old[e]);
             }
             GB_UNROLL
             for (int e = 0; e < 2; e++)
-                v[e] = gb_epilogue_f32(alpha, v[e], reads ? beta : gb_unread_f32(alpha),
-                                       old[e]);
+                v[e] = gb_epilogue_f32(alpha, v[e],
+                                       reads() ? beta() : gb_unread_f32(alpha), old[e]);
             GB_UNROLL
             for (int e = 0; e < 2; e++) {
                 gb_narrow(v[e], c.at[e]);
@@ -443,7 +498,7 @@ struct WgmmaEpilogue {
         Vec<Out, V> c = {};
         float old[V] = {};
 
-        if (reads) {
+        if (reads()) {
             if (whole)
                 c = gb_load<Out, V>(to);
             GB_UNROLL
@@ -453,7 +508,7 @@ struct WgmmaEpilogue {
                 gb_widen(c.at[e], old[e]);
             }
         }
-        fused.apply(n, alpha, reads ? beta : gb_unread_f32(alpha), old, v);
+        fused.apply(n, alpha, reads() ? beta() : gb_unread_f32(alpha), old, v);
         GB_UNROLL
         for (int e = 0; e < V; e++) {
             gb_narrow(v[e], c.at[e]);
@@ -467,14 +522,15 @@ struct WgmmaEpilogue {
     /* put() of a fused launch, of sums in shared memory. */
     GB_DEVICE void put_fused(const WgmmaWork &work, int quad, const float *sums) const
     {
+        const int lane = this->lane();
         const int64_t m = work.m + gb_wgmma_pair_m(lane, quad % (Tile::BN / 8) * 4);
+        const int first = work.n + first_n(quad / (Tile::BN / 8));
         const FusedRows<Out, float, 2> fused(p.g, work.batch, m,
                                              (int)gb_tile_clamp(p.g.m - m, 0, 2));
 
         GB_NO_UNROLL
         for (int half = 0; half < 4; half += 2) {
-            const int64_t n = work.n + (wg * Tile::MI + quad / (Tile::BN / 8)) * 64 +
-                              warp % 4 * 16 + gb_wgmma_pair_n(lane, half);
+            const int64_t n = first + gb_wgmma_pair_n(lane, half);
             float v[2] = {sums[half], sums[half + 1]};
 
             if (m < p.g.m && n < p.g.n)
@@ -491,17 +547,16 @@ struct WgmmaEpilogue {
      * turned from column to column. */
     GB_DEVICE float *tall_place(int column, int row) const
     {
-        return reinterpret_cast<float *>(shared.part[warp][0] + column * TALL * 4 +
+        return reinterpret_cast<float *>(shared.part[warp()][0] + column * TALL * 4 +
                                          (row * 4 ^ column % (TALL / 8) * 32));
     }
 
     GB_DEVICE void fuse_tall(const WgmmaWork &work, int tall) const
     {
         constexpr int V = 16 / (int)sizeof(Out), ACROSS = TALL / V;
-        const int row = lane % ACROSS * V;
+        const int lane = this->lane(), row = lane % ACROSS * V;
         const int64_t m = work.m + tall % TALLS_M * TALL + row;
-        const int64_t n =
-            work.n + (wg * Tile::MI + tall / TALLS_M) * 64 + warp % 4 * 16;
+        const int64_t n = work.n + first_n(tall / TALLS_M);
         const FusedRows<Out, float, V> fused(p.g, work.batch, m,
                                              (int)gb_tile_clamp(p.g.m - m, 0, V));
 
@@ -526,6 +581,8 @@ struct WgmmaEpilogue {
     GB_DEVICE void finish_fused(const WgmmaWork &work,
                                 const float (&d)[Tile::MI][Tile::BN / 2]) const
     {
+        const int lane = this->lane();
+
         GB_NO_UNROLL
         for (int tall = 0; tall < TALLS; tall++) {
             GB_UNROLL
@@ -551,6 +608,7 @@ struct WgmmaEpilogue {
     template <bool READS>
     GB_DEVICE void fill(const float *sums, unsigned char *buffer) const
     {
+        const int lane = this->lane();
         const int pair = gb_wgmma_swizzled(gb_wgmma_pair_n(lane, 0),
                                            gb_wgmma_pair_m(lane, 0) * (int)sizeof(Out));
         const int matrix = gb_wgmma_swizzled(lane % 16, lane / 16 * 16);
@@ -591,13 +649,13 @@ struct WgmmaEpilogue {
     GB_DEVICE void fill_unsummed(unsigned char *buffer) const
     {
         GB_NO_UNROLL
-        for (int e = lane; e < 16 * PART; e += 32) {
+        for (int e = lane(); e < 16 * PART; e += 32) {
             Out &at = gb_wgmma_element<Out>(buffer, e / PART, e % PART);
             float old = 0;
 
-            if (reads)
+            if (reads())
                 gb_widen(at, old);
-            gb_narrow(reads ? beta * old : 0.0f, at);
+            gb_narrow(reads() ? beta() * old : 0.0f, at);
         }
     }
 
@@ -608,7 +666,7 @@ struct WgmmaEpilogue {
     {
         constexpr int V = 16 / (int)sizeof(Out), SIDE = PART / V, AT_ONCE = 32 / SIDE;
         constexpr int TURNS = 16 / AT_ONCE;
-        const int column = lane / SIDE, row = lane % SIDE * V;
+        const int lane = this->lane(), column = lane / SIDE, row = lane % SIDE * V;
         const int place = gb_wgmma_swizzled(column, row * (int)sizeof(Out));
         const int64_t step = AT_ONCE * p.g.ldc;
         Out *to = reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + work.m +
@@ -617,7 +675,7 @@ struct WgmmaEpilogue {
 
         GB_UNROLL
         for (int part = 0; part <= Tile::PARTS; part++) {
-            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
+            unsigned char *const buffer = shared.part[warp()][part % Tile::BUFFERS];
 
             if (part < Tile::PARTS) {
                 if (Tile::BUFFERS == 1 && part > 0)
@@ -638,18 +696,38 @@ struct WgmmaEpilogue {
         }
     }
 
+    /* Of a C that TMA cannot describe, the lines that a part completes. */
+    GB_DEVICE void put_lines(const WgmmaWork &work, int part) const
+    {
+        const int at = part % ACROSS;
+        const int64_t n = part_n(work, part);
+        const WgmmaLines<Tile> lines = {
+            reinterpret_cast<Out *>(p.g.c) + work.batch * p.g.c_batch + work.m +
+                n * p.g.ldc,
+            p.g.ldc, (int)gb_tile_min(p.g.m - work.m, Tile::BN),
+            (int)gb_tile_min(p.g.n - n, 16)};
+        unsigned char(*const parts)[Tile::PART_BYTES] = shared.part[warp()];
+        const unsigned char *const made = parts[part % Tile::BUFFERS];
+        const unsigned char *const before =
+            parts[(part + Tile::BUFFERS - 1) % Tile::BUFFERS];
+
+        lines.put(at - 1, before, made);
+        if (at + 1 == ACROSS)
+            lines.put(at, made, made);
+        lines.put_ends(at, before, made);
+    }
+
     GB_DEVICE void finish(const WgmmaWork &work,
                           const float (&d)[Tile::MI][Tile::BN / 2])
     {
-        if (alpha != 0 && !reads && !p.c_direct && work.m + Tile::BN <= p.g.m &&
+        if (alpha != 0 && !reads() && !p.c_direct && work.m + Tile::BN <= p.g.m &&
             work.n + Tile::BM <= p.g.n) {
             finish_whole(work, d);
             return;
         }
         GB_NO_UNROLL
         for (int part = 0; part < Tile::PARTS; part++) {
-            unsigned char *const buffer = shared.part[warp][part % Tile::BUFFERS];
-            const WgmmaColumns<Out, PART> c = columns(work, part, buffer);
+            unsigned char *const buffer = shared.part[warp()][part % Tile::BUFFERS];
 
             take(work, part, buffer);
             if (alpha == 0)
@@ -660,20 +738,21 @@ struct WgmmaEpilogue {
 
                 if (q != part || alpha == 0)
                     continue;
-                if (reads)
+                if (reads())
                     fill<true>(sums, buffer);
                 else
                     fill<false>(sums, buffer);
             }
             __syncwarp();
             if (p.c_direct)
-                c.put();
+                put_lines(work, part);
             else
-                c.put_vectors();
-            if (reads)
+                columns(work, part, buffer).put_vectors();
+            if (reads())
                 gb_fence_async(); /* read, before TMA fetches the next part into it */
             __syncwarp();
-            if (leader && reads && !p.c_direct && part + Tile::BUFFERS < Tile::PARTS)
+            if (lane() == 0 && reads() && !p.c_direct &&
+                part + Tile::BUFFERS < Tile::PARTS)
                 fetch(work, part + Tile::BUFFERS);
         }
     }

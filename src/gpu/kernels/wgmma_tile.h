@@ -11,12 +11,12 @@
 
 /* One row of kernels.def in one layout. */
 template <class In_, class Out_, int WGS_, int MI_, int BN_, int STAGES_, int BUFFERS_,
-          int CLUSTER_, bool X_MN_, bool Y_MN_>
+          bool X_MN_, bool Y_MN_>
 struct WgmmaTile {
     typedef In_ In;
     typedef Out_ Out;
     static constexpr int WGS = WGS_, MI = MI_, BN = BN_, STAGES = STAGES_;
-    static constexpr int CLUSTER = CLUSTER_, BM = 64 * MI * WGS, BK = 64;
+    static constexpr int BM = 64 * MI * WGS, BK = 64;
     static constexpr bool X_MN = X_MN_, Y_MN = Y_MN_;
     static constexpr int THREADS = 128 * (WGS + 1);
     static constexpr int ATOMS = (BN + 63) / 64; /* of an MN-major Y */
@@ -36,7 +36,7 @@ struct WgmmaTile {
     static constexpr int REGISTERS = WGS > 1 ? 224 : 216;
 
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
-    static_assert(CLUSTER == 1 || BN % 128 == 0, "halves of Y are whole atoms");
+    static_assert(BN % 16 == 0, "halves of Y are whole rows of the swizzle");
 };
 
 /* What the loading thread tells the others about the tile whose first buffer this is. */
