@@ -24,8 +24,9 @@ static const double rows_share = 0.5, variants_share = 0.25;
 /* A sample is long enough to be told from another, and short enough to be repeated. */
 static const double least_block_us = 300, most_block_us = 20000;
 
-static const int groups[] = {1, 4, 16, 32};
+static const int groups[] = {1, 4, 8, 16, 32};
 static const uint32_t hints[] = {
+    0,
     GB_G_KEEP_A | GB_G_STREAM_B,
     GB_G_STREAM_A | GB_G_KEEP_B,
     GB_G_KEEP_A | GB_G_KEEP_B,

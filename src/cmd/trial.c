@@ -565,7 +565,8 @@ enum gb_status trial_same(struct trial *x, const struct gb_choice *c,
         s = result(x, d, two);
     if (s == GB_SUCCESS)
         *same = strcmp(c->kernel->family, d->kernel->family) == 0 &&
-                        c->splits == d->splits && c->split_len == d->split_len
+                        c->splits == d->splits && c->split_len == d->split_len &&
+                        c->tail == 0 && d->tail == 0
                     ? memcmp(one, two, bytes) == 0
                     : close_enough(p, c, one, two);
     free(one);
