@@ -90,6 +90,14 @@ grep -q 'gemmblas info --kernels' "$tap_dir/err"
 ok $? 'with a line that says where rows are'
 BUILD=$tap_dir bash "$profile" gemm_simt_f32_64x64x16 64 2>"$tap_dir/err"
 is 2 $? 'and a tree without a bench'
+# in place of Nsight Compute: says which kernels it was asked for, and that it saw none
+# shellcheck disable=SC2016 # for that shell
+printf '#!/bin/sh\necho "$2"\nexit 1\n' >"$tap_dir/ncu"
+chmod +x "$tap_dir/ncu"
+for row in gemm_wgmma_f16_256x128x64 gemm_wgmma_f16_256x128x64_c2; do
+    is 'regex:^gb_gemm_wgmma_f16_256x128x64_[nt]' "$(PATH=$tap_dir:$PATH \
+        BUILD=$top_builddir bash "$profile" $row 64 2>&1)" "the kernels of $row"
+done
 
 # ---- host places ----
 if [ -n "$openblas" ]; then
