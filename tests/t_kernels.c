@@ -964,8 +964,8 @@ static void check_bits(const struct gb_kernel *k, char ta, char tb)
 }
 
 /* One block, or cluster, has all tiles in turn, and the next begins while C of the last is on
- * its way out: C by TMA, in m that end with a tile, in its first part of C (stored element by
- * element, and so are those that m does not reach) and after half of its parts. Tiles without
+ * its way out: C by TMA, in m that end with a tile, in its first part of C (whose
+ * last vector is stored by elements) and after half of its parts. Tiles without
  * sums, more than there are buffers, follow each other closest. */
 static void check_turns(const struct gb_kernel *k, char ta, char tb)
 {

@@ -24,6 +24,7 @@ static struct {
     uint32_t grid, block, smem, cluster;
     bool early;
     enum gb_status answer; /* of tensor_map */
+    int refused;           /* which launch is, from 1 on */
 } seen;
 
 static enum gb_status note_launch(struct gb_device *dev, struct gb_stream *s,
@@ -51,6 +52,8 @@ static enum gb_status note_shaped(struct gb_device *dev, struct gb_stream *s,
     seen.earlier_cluster = seen.cluster;
     seen.cluster = shape->cluster;
     seen.early = shape->early;
+    if (seen.launches + 1 == seen.refused)
+        return GB_E_NOMEM;
     return note_launch(dev, s, f, shape->grid, shape->block, shape->smem_bytes, args,
                        bytes);
 }
@@ -72,9 +75,11 @@ static enum gb_status go(const struct gb_kernel *k, const char *layout,
                          const struct gb_gemm_args *g, uint32_t most)
 {
     enum gb_status answer = seen.answer;
+    int refused = seen.refused;
 
     memset(&seen, 0, sizeof seen);
     seen.answer = answer;
+    seen.refused = refused;
     return gb_launch_gemm(&dev, NULL, NULL, k, layout[0], layout[1], g, most);
 }
 
@@ -402,6 +407,15 @@ static void test_tail(void)
            seen.args.together == 2,
        "and the tiles of 28 pairs by themselves");
     is_int(256, seen.tensor[2].box[1], "for which A comes whole");
+    is_int(GB_SUCCESS, go(k, "nn", &g, 0), "A by columns");
+    is_int(2, seen.maps, "needs no other description for them");
+    seen.refused = 1;
+    is_int(GB_E_NOMEM, go(k, "tn", &g, 0),
+           "a first launch that is refused has its reason");
+    seen.refused = 2;
+    is_int(GB_E_DEVICE, go(k, "tn", &g, 0),
+           "a second one comes too late: C is being written");
+    seen.refused = 0;
 }
 
 static void test_repair(void)
@@ -441,6 +455,15 @@ static void test_repair(void)
            gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_B, 'n', 't', 0x100000, &r),
            "B alone");
     ok(r.a == g.a && r.a_k == g.a_k && r.b == 0x100000, "leaves A");
+    r = g;
+    r.m = 2100;
+    r.a_k = 2101;
+    gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A, 'n', 't', 0x100000, &r);
+    ok(seen.repair.x[0].rows == 2100 && seen.repair.x[0].lanes_log2 == 5 &&
+           seen.repair.x[0].parts == 3 &&
+           seen.repair.x[0].units == 3 * gb_ceil_div(333 * 3, 8) &&
+           seen.grid == seen.repair.x[0].units,
+       "263 vectors of a column: 32 threads with 4 each, three times");
     g.k_end = 0;
     seen.launches = 0;
     is_int(GB_SUCCESS,

@@ -247,11 +247,28 @@ static void test_tail_and_hints(void)
     ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 0,
        "nor where k is short");
 
-    is_int(0, c.hints, "both operands are read again");
+    p = problem(GB_BF16, 4096, 4096, 4096);
+    ok(gb_plan_row(&p, &gb_model_typical, k, 128, 128, 1, &c) && c.crossed == 0 &&
+           gb_plan_row(&p, &gb_model_typical, k, 16, 128, 1, &d) &&
+           d.crossed == GB_REPAIR_A && d.seconds > 1.1 * c.seconds,
+       "columns that begin inside a line take longer");
+    ok(gb_plan_row(&p, &gb_model_typical, k, 2, 128, 1, &d) && d.crossed == 0 &&
+           d.repair == GB_REPAIR_A,
+       "but not those of a copy");
+    ok(gb_plan_model(&p, &gb_model_typical, 16, 16, 0, &c) &&
+           (c.kernel->flags & GB_K_PAIRS),
+       "where pairs that share them are quicker");
+    p = problem(GB_BF16, 10240, 1024, 256);
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+       "both operands are read again");
     p.n = 128;
     ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) &&
            c.hints == (GB_G_STREAM_A | GB_G_KEEP_B),
        "A once, B by every tile");
+    p.batch = 2;
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+       "which may be one for all of a batch");
+    p.batch = 1;
     p.m = 256;
     ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
        "a single tile");

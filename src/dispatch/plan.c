@@ -238,8 +238,8 @@ static uint32_t hints_of(const struct gb_problem *p, const struct gb_kernel *k)
     bool once_a = p->n <= (int64_t)k->tile_n * gb_kernel_cluster(k),
          once_b = p->m <= k->tile_m;
 
-    if (!(k->flags & GB_K_TMA) || once_a == once_b)
-        return 0;
+    if (!(k->flags & GB_K_TMA) || once_a == once_b || p->batch > 1)
+        return 0; /* (one operand may serve a whole batch) */
     return once_a ? GB_G_STREAM_A | GB_G_KEEP_B : GB_G_KEEP_A | GB_G_STREAM_B;
 }
 

@@ -121,9 +121,10 @@ int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail)
 int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *g,
                        int64_t units, int64_t room)
 {
+    /* (a kernel counts units, and those of its next turn, in 32 bits) */
     if (!clusters_of(k, g->tail) || g->splits != 1 || units < room ||
-        !(g->flags & GB_G_EPILOGUE) || g->k_begin != 0 || g->k_end != g->k ||
-        g->k < (int64_t)g->tail * k->tile_k)
+        units > INT32_MAX / 4 || !(g->flags & GB_G_EPILOGUE) || g->k_begin != 0 ||
+        g->k_end != g->k || g->k < (int64_t)g->tail * k->tile_k)
         return 0;
     /* rounding may leave the last split empty */
     if (gb_ceil_div(g->k, gb_launch_tail_length(k, g->k, g->tail)) != g->tail)
@@ -131,11 +132,10 @@ int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *g,
     return units % room;
 }
 
-/* What one grid has: units from `first` on. */
+/* Units from t->first on, as many as the map has before t->map.units. */
 static enum gb_status launch_part(struct gb_device *dev, struct gb_stream *s,
                                   struct gb_function *f, const struct gb_kernel *k,
-                                  char a, char b, int64_t units, int64_t grid,
-                                  struct gb_tma_args *t)
+                                  int64_t grid, const struct gb_tma_args *t)
 {
     int cluster = t->wide && !t->apart ? gb_kernel_cluster(k) : t->together;
     const struct gb_launch_shape shape = {
@@ -145,12 +145,27 @@ static enum gb_status launch_part(struct gb_device *dev, struct gb_stream *s,
         .cluster = cluster > 1 ? (uint32_t)cluster : 0,
         .early = true,
     };
-    enum gb_status status = describe(dev, k, a, b, t);
 
-    t->map.units = t->first + (uint32_t)units;
-    return status == GB_SUCCESS
-               ? dev->ops->launch_shaped(dev, s, f, &shape, t, sizeof *t)
-               : status;
+    return dev->ops->launch_shaped(dev, s, f, &shape, t, sizeof *t);
+}
+
+/* What the last `rest` units of `whole` are launched with. */
+static enum gb_status tail_of(struct gb_device *dev, const struct gb_kernel *k, char a,
+                              char b, int64_t units, int64_t rest,
+                              const struct gb_tma_args *whole, struct gb_tma_args *t)
+{
+    int cluster = gb_kernel_cluster(k);
+
+    *t = *whole;
+    t->first = (uint32_t)((units - rest) * cluster);
+    t->map.units = (uint32_t)(units * cluster);
+    t->apart = t->wide;
+    t->together = whole->g.tail;
+    t->wait = GB_TMA_AT_END;
+    t->g.splits = t->g.split_count = whole->g.tail;
+    t->g.split_len = gb_launch_tail_length(k, whole->g.k, whole->g.tail);
+    /* boxes of A by rows are those of one block now */
+    return t->apart && a == 't' ? describe(dev, k, a, b, t) : GB_SUCCESS;
 }
 
 /* A persistent grid of whole clusters: as many blocks as run at once. Where a cluster sums
@@ -172,6 +187,7 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
                         : gb_max((int64_t)dev->info.multiprocessors *
                                      gb_kernel_blocks(k, &dev->info),
                                  cluster);
+    struct gb_tma_args tail;
     struct gb_tile_map map;
     enum gb_status status;
     int64_t units, rest, grid;
@@ -195,18 +211,17 @@ static enum gb_status launch_tma(struct gb_device *dev, struct gb_stream *s,
     rest = gb_launch_tail(k, g, units, room);
     if (rest > 0)
         t.wait = GB_TMA_BEFORE_NEXT;
-    status = launch_part(dev, s, f, k, a, b, units - rest, grid, &t);
-    if (status == GB_SUCCESS && rest > 0) {
-        t.first = (uint32_t)((units - rest) * cluster);
-        t.apart = t.wide;
-        t.together = g->tail;
-        t.wait = GB_TMA_AT_END;
-        t.g.splits = t.g.split_count = g->tail;
-        t.g.split_len = gb_launch_tail_length(k, g->k, g->tail);
-        status = launch_part(dev, s, f, k, a, b, rest * cluster,
-                             rest * cluster * g->tail, &t);
-    }
-    return status;
+    t.map.units = (uint32_t)(units - rest);
+    status = describe(dev, k, a, b, &t);
+    if (status == GB_SUCCESS && rest > 0)
+        status = tail_of(dev, k, a, b, units, rest, &t, &tail);
+    if (status == GB_SUCCESS)
+        status = launch_part(dev, s, f, k, grid, &t);
+    if (status != GB_SUCCESS || rest == 0)
+        return status;
+    /* the rest of C is being written: whatever goes wrong now, the call cannot be repeated */
+    status = launch_part(dev, s, f, k, rest * cluster * g->tail, &tail);
+    return status == GB_SUCCESS ? status : GB_E_DEVICE;
 }
 
 /* Is row k, and what is launched beside it, compiled for this very architecture, so that it

@@ -39,8 +39,9 @@ int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *arg
 int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail);
 
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each
- * as for gb_kernel_symbol. `most`: blocks at most, 0: as many as suit the device.
- * GB_E_UNSUPPORTED when the row does not take the operands. */
+ * as for gb_kernel_symbol. `most`: blocks at most, 0: as many as suit the device
+ * (a tail has a cluster for each of its tiles, whatever `most` says). GB_E_UNSUPPORTED when the
+ * row does not take the operands. Only after GB_E_DEVICE may a part of C have been written. */
 enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
                               struct gb_function *f, const struct gb_kernel *k, char a,
                               char b, const struct gb_gemm_args *args, uint32_t most);

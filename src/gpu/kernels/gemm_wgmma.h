@@ -17,7 +17,9 @@
  * same code, two blocks take neighbouring tiles along n; each loads half of Y for both.
  *
  * Masks: TMA fills with zeros what lies past a matrix, on every side, so the main loop has
- * none. Stores are masked by vectors of 16 bytes, and inside the last by elements.
+ * none. Stores are masked by vectors of 16 bytes, and inside the last by elements;
+ * where columns of C begin inside a vector, by whole lines of memory, which have elements of two
+ * parts.
  *
  * Epilogue: alpha and beta are applied in registers after the loop. A warp has 16 columns of C
  * of each 64 and waits for no other; they pass through BUFFERS of 16 columns x 128 bytes,
@@ -33,7 +35,9 @@
  * clusters share out k: gb_launch_tail().
  *
  * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
- * element's bits depend on k's blocks of 16 and not on the tile or the launch. */
+ * element's bits depend on k's blocks of 16 and on the splits of its tile, and not on the tile or
+ * the launch. (Of a product with a tail the last tiles have splits: which these are follows from
+ * the tile order and the number of multiprocessors.) */
 #ifndef GB_GEMM_WGMMA_H
 #define GB_GEMM_WGMMA_H
 

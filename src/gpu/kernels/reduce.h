@@ -58,13 +58,13 @@ GB_INLINE void gb_gemm_reduce(const gb_gemm_args &g)
             T next[AT_ONCE];
 
             GB_UNROLL
-            for (int i = 0; i < AT_ONCE; i++)
-                if (s + i < g.splits)
-                    next[i] = from[(s + i) * size];
+            for (int e = 0; e < AT_ONCE; e++)
+                if (s + e < g.splits)
+                    next[e] = from[(s + e) * size];
             GB_UNROLL
-            for (int i = 0; i < AT_ONCE; i++)
-                if (s + i < g.splits)
-                    sum = gb_plus(sum, next[i]);
+            for (int e = 0; e < AT_ONCE; e++)
+                if (s + e < g.splits)
+                    sum = gb_plus(sum, next[e]);
         }
         if (read)
             gb_widen(*at, old);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of the kernels of gemm_repair. The first copies up to two operands whose address or leading
- * dimension vector loads and TMA cannot take to where they can. Strides are in elements. */
+/* The arguments of the kernels of gemm_repair. The first copies up to two operands whose address
+ * or leading dimension vector loads and TMA cannot take to where they can. Strides are in
+ * elements. */
 #ifndef GB_REPAIR_ARGS_H
 #define GB_REPAIR_ARGS_H
 
@@ -18,8 +19,8 @@ struct gb_repair {
     uint64_t from, to; /* device addresses */
     int64_t rows, cols, ld_from, ld_to;
     int64_t batch_from, batch_to, batch;
-    int64_t parts;      /* that cover a column */
-    int64_t units;      /* parts of blocks of columns: gb_launch_repair() counts them */
+    int64_t parts; /* that cover a column */
+    int64_t units; /* parts of blocks of columns: repair_of() in launch.c counts them */
     int32_t lanes_log2; /* threads that share a column */
 };
 

@@ -31,14 +31,16 @@ struct gb_tma_args {
     uint64_t hint_a, hint_b;      /* GB_L2_... */
     struct gb_gemm_args g;
     struct gb_tile_map32 map;
-    int32_t c_direct; /* C cannot be described: loads and stores by element */
+    int32_t
+        c_direct; /* C cannot be described: it is read by words and stored by lines */
     /* With GB_G_EPILOGUE, splits that are summed by a cluster of as many blocks, which has one
      * tile: the map is without them. Else 1. */
     int32_t together;
     /* log2 of the tiles along n that a unit of the map has, one for each block of a cluster; or,
-     * with `apart` (1), each is a unit by itself: unit >> 1 is the map's. */
+     * with `apart` (1), each is a unit by itself: unit >> 1 is the map's, and `first` and
+     * map.units count tiles. */
     int32_t wide, apart;
-    uint32_t first;        /* of the map's units */
+    uint32_t first;        /* unit of the grid; map.units is where they end */
     enum gb_tma_wait wait; /* for what was queued before */
 };
 
