@@ -104,7 +104,7 @@ struct gb_gemm_args {
     int32_t split0, split_count; /* splits touched by [k_begin, k_end) */
     int32_t batch;
     int32_t group_m; /* tile rows per group of the L2 order; 1 disables */
-    int32_t tail;    /* splits of the tiles that fill no wave, 0: none; see gb_launch_tail() */
+    int32_t tail;    /* splits of the tiles that fill no turn, or 0: gb_launch_tail() */
     uint32_t flags;
     uint64_t a_list, b_list, c_list; /* addresses of arrays of addresses, or 0 */
     struct gb_fused fused;           /* with GB_G_FUSED */
