@@ -266,7 +266,7 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         if (!row)
             bench_die("--kernel %s: no such row; gemmblas info --kernels lists them",
                       b->o->kernel);
-        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, b->o->splits,
+        if (!gb_plan_row(&p, &b->dev->info, row, align_a, align_b, 0, b->o->splits,
                          &d->choice))
             return b->o->splits
                        ? "the kernel does not serve such operands in so many parts"
@@ -616,12 +616,13 @@ static void describe_choice(const struct bench_options *o, const struct device_s
 {
     static const char *const repaired[] = {"", "A copied", "B copied", "A, B copied"};
     const struct gb_choice *c = &d->choice;
-    char group[24] = "", splits[24] = "";
+    char group[24] = "", splits[24] = "", tail[24] = "";
     const char *part[] = {o->kernel                  ? "kernel forced"
                           : c->chosen != GB_BY_MODEL ? gb_plan_chosen_name(c->chosen)
                                                      : "",
                           group,
                           splits,
+                          tail,
                           c->hints || o->hints ? gb_tuned_hints_text(c->hints) : "",
                           repaired[c->repair],
                           o->epilogue ? o->epilogue : ""};
@@ -630,6 +631,8 @@ static void describe_choice(const struct bench_options *o, const struct device_s
         snprintf(group, sizeof(group), "group %d", c->group_m);
     if (o->splits)
         snprintf(splits, sizeof(splits), "splits %d", o->splits);
+    if (c->tail)
+        snprintf(tail, sizeof(tail), "tail %d", c->tail);
     *remark = '\0';
     for (size_t i = 0; i < GB_COUNT(part); i++) {
         size_t used = strlen(remark);

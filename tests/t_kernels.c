@@ -1004,6 +1004,22 @@ static void check_together(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
+/* Has p's launch tiles that fill no turn of its grid? */
+static bool has_tail(const struct product *p)
+{
+    const struct gb_kernel *k = p->k;
+    const struct gb_gemm_args g = {.k = p->kk,
+                                   .k_end = p->kk,
+                                   .splits = 1,
+                                   .tail = p->tail,
+                                   .flags = GB_G_EPILOGUE};
+    int64_t cluster = gb_kernel_cluster(k);
+    int64_t units = gb_ceil_div(p->m, k->tile_m) *
+                    gb_ceil_div(p->n, k->tile_n * cluster) * p->batch;
+
+    return gb_launch_tail(k, &g, units, p->grid / cluster) > 0;
+}
+
 /* Tiles that fill no turn of the grid, by clusters of every size, of which the last tile reaches
  * past C on both sides; and splits that rounding leaves empty, which no cluster gets. */
 static void check_tail(const struct gb_kernel *k, char ta, char tb)
@@ -1020,6 +1036,8 @@ static void check_tail(const struct gb_kernel *k, char ta, char tb)
         p.alpha = alphas[x % 2];
         p.beta = betas[x % 3];
         p.gap[2] = x % 3 == 1 ? 1 : gb_round_up(p.m, 16) - p.m;
+        if (has_tail(&p) != (x < 6))
+            complain(&p, "it is not launched as it should be");
         check_exact(&p);
     }
 }
@@ -1159,10 +1177,35 @@ static void check_row(const struct gb_kernel *k)
     is_int(0, failures, "%s: %ld products", k->name, tried);
 }
 
+/* A row with clusters runs the code of the one whose name it has but for "_c2", and asks for what
+ * that one does. */
+static bool has_single(const struct gb_kernel *k)
+{
+    char name[96], pairs[96], own[96];
+    const struct gb_kernel *one;
+    size_t n = strlen(k->name) - 3;
+
+    snprintf(name, sizeof name, "%.*s", (int)n, k->name);
+    one = gb_kernel_find(name);
+    if (!one || strcmp(k->name + n, "_c2") != 0)
+        return false;
+    gb_kernel_symbol(k, 'n', 't', pairs, sizeof pairs);
+    gb_kernel_symbol(one, 'n', 't', own, sizeof own);
+    return strcmp(pairs, own) == 0 && k->tile_m == one->tile_m &&
+           k->tile_n == one->tile_n && k->tile_k == one->tile_k &&
+           k->stages == one->stages && k->threads == one->threads &&
+           k->smem == one->smem;
+}
+
 /* The table itself. */
 static void check_table(void)
 {
     char symbol[96];
+    int alone = 0;
+
+    for (int i = 0; i < gb_kernel_count; i++)
+        alone += gb_kernel_cluster(&gb_kernels[i]) > 1 && !has_single(&gb_kernels[i]);
+    is_int(0, alone, "rows with clusters have a row of the same tile");
 
     for (int i = 0; i < gb_kernel_count; i++)
         if (gb_kernel_find(gb_kernels[i].name) != &gb_kernels[i])

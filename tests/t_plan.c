@@ -229,51 +229,54 @@ static void test_tail_and_hints(void)
         skip("built without Hopper's rows");
         return;
     }
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 2,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.tail == 2,
        "320 tiles of long k: the last 56 by pairs");
     g = gb_plan_args(&p, &c);
     is_int(56, gb_launch_tail(k, &g, c.tiles, gb_model_typical.multiprocessors),
            "as the launch has it");
     ok(c.terms.turns > 2 && c.terms.turns < 3, "predicted to be part of a turn");
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, GB_PLAN_STAGED, 1, &d) &&
+           d.tail == 0 && d.terms.turns == 3 && d.seconds > c.seconds,
+       "not where panels are staged");
     p.n = 1056;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &d) && d.tail == 0 &&
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &d) && d.tail == 0 &&
            d.seconds > c.seconds,
        "360 tiles: the last 96 have no room for pairs");
     p.m = 8448;
     p.n = 1024;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 0,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.tail == 0,
        "264 tiles: none");
     p = problem(GB_BF16, 10240, 1024, 256);
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.tail == 0,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.tail == 0,
        "nor where k is short");
 
     p = problem(GB_BF16, 4096, 4096, 4096);
-    ok(gb_plan_row(&p, &gb_model_typical, k, 128, 128, 1, &c) && c.crossed == 0 &&
-           gb_plan_row(&p, &gb_model_typical, k, 16, 128, 1, &d) &&
-           d.crossed == GB_REPAIR_A && d.seconds > 1.1 * c.seconds,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 128, 128, 0, 1, &c) &&
+           gb_plan_row(&p, &gb_model_typical, k, 16, 128, 0, 1, &d) &&
+           d.seconds > 1.1 * c.seconds,
        "columns that begin inside a line take longer");
-    ok(gb_plan_row(&p, &gb_model_typical, k, 2, 128, 1, &d) && d.crossed == 0 &&
-           d.repair == GB_REPAIR_A,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 2, 128, 0, 1, &d) &&
+           d.repair == GB_REPAIR_A && d.seconds == c.seconds + d.terms.copies,
        "but not those of a copy");
     ok(gb_plan_model(&p, &gb_model_typical, 16, 16, 0, &c) &&
            (c.kernel->flags & GB_K_PAIRS),
        "where pairs that share them are quicker");
     p = problem(GB_BF16, 10240, 1024, 256);
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.hints == 0,
        "both operands are read again");
     p.n = 128;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) &&
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) &&
            c.hints == (GB_G_STREAM_A | GB_G_KEEP_B),
        "A once, B by every tile");
     p.batch = 2;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.hints == 0,
        "which may be one for all of a batch");
     p.batch = 1;
     p.m = 256;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) && c.hints == 0,
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) && c.hints == 0,
        "a single tile");
     p.n = 1024;
-    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 1, &c) &&
+    ok(gb_plan_row(&p, &gb_model_typical, k, 16, 16, 0, 1, &c) &&
            c.hints == (GB_G_KEEP_A | GB_G_STREAM_B),
        "B once");
 }
@@ -490,11 +493,12 @@ static void test_classics(void)
             rows++;
             p.type_c = k->type_c;
             for (size_t j = 0; j < GB_COUNT(classics); j++)
-                seen += k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
-                        k->tile_k == classics[j].k && k->stages == classics[j].stages &&
-                        k->threads == 32 * classics[j].warps &&
-                        gb_plan_row(&p, &a100, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) &&
-                        c.group_m == 8;
+                seen +=
+                    k->tile_m == classics[j].m && k->tile_n == classics[j].n &&
+                    k->tile_k == classics[j].k && k->stages == classics[j].stages &&
+                    k->threads == 32 * classics[j].warps &&
+                    gb_plan_row(&p, &a100, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, 0, &c) &&
+                    c.group_m == 8;
         }
         is_int((long long)GB_COUNT(classics), seen, "%s: the four classics, GROUP_M 8",
                families[f]);
@@ -511,7 +515,7 @@ static void test_row_splits(void)
     bool right = true;
 
     for (int splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
-        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
+        bool can = gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0,
                                splits, &c);
 
         right = right && (!can || (c.splits == splits && c.split_len % k->tile_k == 0 &&
@@ -519,16 +523,17 @@ static void test_row_splits(void)
                                    c.split_len * (splits - 1) < p.k));
     }
     ok(right, "splits as told cover k, none empty");
-    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0,
                     GB_PLAN_SPLITS + 1, &c),
        "but not beyond the most");
-    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, &model) &&
-           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE,
+    ok(gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, 0,
+                   &model) &&
+           gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0,
                        model.splits, &c) &&
            c.seconds == model.seconds && c.split_len == model.split_len,
        "the model's own number gives the model's prediction");
     p.k = 24;
-    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 4, &c),
+    ok(!gb_plan_row(&p, &gb_model_typical, k, GB_PLAN_LINE, GB_PLAN_LINE, 0, 4, &c),
        "three tiles of k are not cut in four");
 }
 

@@ -45,11 +45,8 @@ static void print_chosen(const struct gb_choice *c)
     printf("kernel %s %.1f us predicted, chosen by %s: split %d, group %d, hints %s\n",
            c->kernel->name, 1e6 * c->seconds, gb_plan_chosen_name(c->chosen), c->splits,
            c->group_m, gb_tuned_hints_text(c->hints));
-    if (c->tail > 0)
-        printf("tail   of matrices on the device, the last tiles in %d splits each\n",
-               c->tail);
     printf(
-        "terms  %lld tiles, %.2f waves: start %.1f us, %.3g turns of %.1f us, memory "
+        "terms  %lld tiles, %.2f waves: start %.1f us, %.0f turns of %.1f us, memory "
         "%.1f us, sums of splits %.1f us, copies %.1f us\n",
         (long long)c->tiles, c->waves, 1e6 * t->start, t->turns, 1e6 * t->tile,
         1e6 * t->memory, 1e6 * t->sums, 1e6 * t->copies);
@@ -64,9 +61,8 @@ static void print_others(const struct gb_problem *p, const struct gb_device_info
 
     for (int i = 0; all && i < gb_kernel_count; i++)
         n += &gb_kernels[i] != chosen->kernel &&
-             gb_plan_row(p, info, &gb_kernels[i], GB_PLAN_LINE, GB_PLAN_LINE, 0,
-                         &all[n]) &&
-             !gb_plan_excluded(&all[n], GB_PLAN_STAGED);
+             gb_plan_row(p, info, &gb_kernels[i], GB_PLAN_LINE, GB_PLAN_LINE,
+                         GB_PLAN_STAGED, 0, &all[n]);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, gb_plan_by_seconds);
     for (int i = 0; i < n && i < most; i++)

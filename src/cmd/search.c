@@ -89,8 +89,8 @@ static void add_splits(struct field *f, const struct trial *x,
             (tries[i] > model->splits &&
              model->tiles * tries[i] > GB_PLAN_WAVES * info->multiprocessors))
             continue;
-        if (gb_plan_row(&x->p, info, model->kernel, x->align_a, x->align_b, tries[i],
-                        &c))
+        if (gb_plan_row(&x->p, info, model->kernel, x->align_a, x->align_b,
+                        x->bench->without, tries[i], &c))
             add(f, &c);
     }
 }
@@ -105,8 +105,7 @@ static void add_rows(struct field *f, const struct trial *x)
     for (int i = 0; all && i < gb_kernel_count; i++)
         n += (!batched || (gb_kernels[i].flags & GB_K_BATCH)) &&
              gb_plan_row(&x->p, &x->bench->dev->info, &gb_kernels[i], x->align_a,
-                         x->align_b, 0, &all[n]) &&
-             !gb_plan_excluded(&all[n], x->bench->without);
+                         x->align_b, x->bench->without, 0, &all[n]);
     if (n > 0)
         qsort(all, (size_t)n, sizeof *all, gb_plan_by_seconds);
     for (int i = 0; i < n && i < ROWS; i++)

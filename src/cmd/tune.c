@@ -98,8 +98,8 @@ static int row_splits(const struct trial *x, const struct gb_choice *c,
     struct gb_choice own;
 
     if (scope == GB_TUNED_CLASS &&
-        gb_plan_row(&x->p, &x->bench->dev->info, c->kernel, x->align_a, x->align_b, 0,
-                    &own) &&
+        gb_plan_row(&x->p, &x->bench->dev->info, c->kernel, x->align_a, x->align_b,
+                    x->bench->without, 0, &own) &&
         own.splits == c->splits)
         return 0;
     return c->splits;
@@ -145,7 +145,8 @@ static enum gb_status good_for(struct tune *t, const struct gb_problem *p,
         return s == GB_E_NOMEM ? GB_SUCCESS : s;
     if (gb_plan_model(p, &t->bench.dev->info, x.align_a, x.align_b, x.bench->without,
                       &model) &&
-        gb_plan_row(p, &t->bench.dev->info, k, x.align_a, x.align_b, row->splits, &c)) {
+        gb_plan_row(p, &t->bench.dev->info, k, x.align_a, x.align_b, x.bench->without,
+                    row->splits, &c)) {
         c.group_m = row->group_m;
         c.hints = row->hints;
         s = search_compare(&x, &model, &c, seconds, &us_model, &us);

@@ -94,7 +94,7 @@ static double tail_seconds(struct gb_choice *c, int64_t cores, int blocks,
         int64_t rest = gb_launch_tail(k, &g, tiles, room);
         double seconds = work / g.tail + tma_tile + together_seconds(k, g.tail);
 
-        if (rest > 0 && gb_launch_tail_length(k, deep, g.tail) >= LEAST_SPLIT &&
+        if (rest > 0 && gb_launch_split_length(k, deep, g.tail) >= LEAST_SPLIT &&
             rest * g.tail <= usable(cores, g.tail) * blocks && seconds < best) {
             best = seconds;
             c->tail = g.tail;
@@ -103,24 +103,31 @@ static double tail_seconds(struct gb_choice *c, int64_t cores, int blocks,
     return best;
 }
 
+/* What a prediction is told beside the problem. */
+struct given {
+    /* enum gb_repaired: columns that do not begin with a line, and are read so */
+    unsigned crossed;
+    uint32_t without; /* GB_PLAN_... */
+};
+
 /* Lines of memory that row k asks for in a step of k, one for a row of an operand's tile. */
-static double lines(const struct gb_problem *p, const struct gb_choice *c)
+static double lines(const struct gb_problem *p, const struct gb_kernel *k,
+                    unsigned crossed)
 {
-    const struct gb_kernel *k = c->kernel;
     /* TMA fills what is not there as slowly as it moves what is; A along m, at least 64 wide */
     bool wide = (k->flags & GB_K_TMA) && !gb_transposed(p->transa) && k->tile_m < 64;
     double step = (double)k->tile_k * (double)gb_type_size(k->type) / GB_PLAN_LINE;
     double a = (wide ? 64.0 : k->tile_m) / gb_kernel_cluster(k), b = k->tile_n;
 
-    return step * (a * (c->crossed & GB_REPAIR_A ? crossed_lines : 1) +
-                   b * (c->crossed & GB_REPAIR_B ? crossed_lines : 1));
+    return step * (a * (crossed & GB_REPAIR_A ? crossed_lines : 1) +
+                   b * (crossed & GB_REPAIR_B ? crossed_lines : 1));
 }
 
 /* What a row on tensor cores takes for `units` pieces of `len` of k, each of which multiplies
  * for `unit` seconds. */
-static double tensor_seconds(const struct gb_problem *p, struct gb_choice *c,
-                             int64_t cores, int blocks, int64_t units, int64_t len,
-                             double unit)
+static double tensor_seconds(const struct gb_problem *p, const struct given *given,
+                             struct gb_choice *c, int64_t cores, int blocks,
+                             int64_t units, int64_t len, double unit)
 {
     const struct gb_kernel *k = c->kernel;
     struct gb_terms *terms = &c->terms;
@@ -131,7 +138,7 @@ static double tensor_seconds(const struct gb_problem *p, struct gb_choice *c,
     /* of a cluster that has no second tile one block has nothing to load for itself */
     double busy = (double)gb_min(units, cores) *
                   (p->n <= k->tile_n ? 1.0 / gb_kernel_cluster(k) : 1.0);
-    double reads = lines(p, c) * (double)len / k->tile_k * line_seconds;
+    double reads = lines(p, k, given->crossed) * (double)len / k->tile_k * line_seconds;
     double store = k->tile_m * k->tile_n * size_c / tma_store;
     double bytes =
         (double)gb_max(p->batch, 1) * ((m + n) * deep * size + m * n * size_c);
@@ -144,7 +151,7 @@ static double tensor_seconds(const struct gb_problem *p, struct gb_choice *c,
     terms->turns = (double)gb_ceil_div(units, cores * blocks);
     /* several blocks of a multiprocessor hide each other's pauses, and no more */
     terms->tile = blocks * (unit + store) + (tma ? tma_tile : mma_tile);
-    if (tma && c->splits == 1)
+    if (tma && c->splits == 1 && !(given->without & GB_PLAN_TAILS))
         terms->turns += tail_seconds(c, cores, blocks, units, len,
                                      blocks * (unit + store), terms->tile) /
                             terms->tile -
@@ -160,12 +167,6 @@ static double tensor_seconds(const struct gb_problem *p, struct gb_choice *c,
            0.1 * (seconds + terms->memory);
 }
 
-static int64_t split_length(const struct gb_problem *p, const struct gb_kernel *k,
-                            int splits)
-{
-    return gb_round_up(gb_ceil_div(p->k, splits), k->tile_k);
-}
-
 /* Can k be cut into so many parts of `len`? Rounding may leave the last ones empty. */
 static bool divides(const struct gb_problem *p, const struct gb_kernel *k, int splits,
                     int64_t len)
@@ -176,7 +177,8 @@ static bool divides(const struct gb_problem *p, const struct gb_kernel *k, int s
 
 /* The prediction for so many parts of `len`. */
 static void predict(const struct gb_problem *p, const struct gb_device_info *info,
-                    struct gb_choice *c, int splits, int64_t len)
+                    const struct given *given, struct gb_choice *c, int splits,
+                    int64_t len)
 {
     const struct gb_kernel *k = c->kernel;
     int64_t cores = info->multiprocessors > 0 ? info->multiprocessors : 1;
@@ -192,8 +194,9 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     c->terms = (struct gb_terms){.tile = unit};
     c->tail = 0;
     if (k->flags & GB_K_TENSOR) {
-        c->seconds = tensor_seconds(p, c, together ? usable(cores, splits) : cores,
-                                    gb_kernel_blocks(k, info), units, len, unit);
+        c->seconds =
+            tensor_seconds(p, given, c, together ? usable(cores, splits) : cores,
+                           gb_kernel_blocks(k, info), units, len, unit);
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */
@@ -244,13 +247,11 @@ static uint32_t hints_of(const struct gb_problem *p, const struct gb_kernel *k)
 }
 
 static bool score(const struct gb_problem *p, const struct gb_device_info *info,
-                  const struct gb_kernel *k, unsigned crossed, int splits,
+                  const struct gb_kernel *k, const struct given *given, int splits,
                   struct gb_choice *choice)
 {
-    struct gb_choice best = {.kernel = k,
-                             .group_m = group_of(p),
-                             .hints = hints_of(p, k),
-                             .crossed = crossed};
+    struct gb_choice best = {
+        .kernel = k, .group_m = group_of(p), .hints = hints_of(p, k)};
 
     if (k->type != p->type || k->type_c != p->type_c || !gb_kernel_runs(k, info))
         return false;
@@ -265,23 +266,23 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
                  gb_round_up(gb_ceil_div(p->n, k->tile_n), gb_kernel_cluster(k)) *
                  gb_max(p->batch, 1);
     if (splits > 0) {
-        int64_t len = split_length(p, k, splits);
+        int64_t len = gb_launch_split_length(k, p->k, splits);
 
         if (splits > GB_PLAN_SPLITS || !divides(p, k, splits, len))
             return false;
-        predict(p, info, &best, splits, len);
+        predict(p, info, given, &best, splits, len);
         *choice = best;
         return true;
     }
     for (splits = 1; splits <= GB_PLAN_SPLITS; splits++) {
-        int64_t len = split_length(p, k, splits);
+        int64_t len = gb_launch_split_length(k, p->k, splits);
         struct gb_choice c = best;
 
         if (!promising(&best, info, splits, len))
             break;
         if (!divides(p, k, splits, len))
             continue;
-        predict(p, info, &c, splits, len);
+        predict(p, info, given, &c, splits, len);
         if (splits == 1 || c.seconds < best.seconds)
             best = c;
     }
@@ -291,15 +292,17 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
 
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
-                 int splits, struct gb_choice *choice)
+                 uint32_t without, int splits, struct gb_choice *choice)
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
     unsigned repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
                       (k->align > align_b ? GB_REPAIR_B : 0u);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
+    const struct given given = {crossed & ~repair, without};
 
-    if (!score(p, info, k, crossed & ~repair, splits, choice))
+    if ((k->flags & without) || ((without & GB_PLAN_COPIES) && repair != 0) ||
+        !score(p, info, k, &given, splits, choice))
         return false;
     choice->repair = repair;
     if (repair == 0)
@@ -315,11 +318,6 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     return true;
 }
 
-bool gb_plan_excluded(const struct gb_choice *c, uint32_t without)
-{
-    return (c->kernel->flags & without) || ((without & GB_PLAN_COPIES) && c->repair);
-}
-
 bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
                    uint32_t align_a, uint32_t align_b, uint32_t without,
                    struct gb_choice *choice)
@@ -329,8 +327,8 @@ bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info
     for (int i = 0; i < gb_kernel_count; i++) {
         struct gb_choice c;
 
-        if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, 0, &c) &&
-            !gb_plan_excluded(&c, without) && (!found || c.seconds < choice->seconds)) {
+        if (gb_plan_row(p, info, &gb_kernels[i], align_a, align_b, without, 0, &c) &&
+            (!found || c.seconds < choice->seconds)) {
             *choice = c;
             found = true;
         }
@@ -346,8 +344,7 @@ static bool tuned_choice(const struct gb_problem *p, const struct gb_device_info
     const struct gb_kernel *k = gb_kernel_find(hit->row->kernel);
     struct gb_choice c;
 
-    if (!k || !gb_plan_row(p, info, k, align_a, align_b, hit->row->splits, &c) ||
-        gb_plan_excluded(&c, without))
+    if (!k || !gb_plan_row(p, info, k, align_a, align_b, without, hit->row->splits, &c))
         return false;
     c.group_m = hit->row->group_m;
     c.hints = hit->row->hints;

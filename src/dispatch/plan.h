@@ -36,8 +36,6 @@ struct gb_choice {
     double waves;    /* of thread blocks over the multiprocessors */
     double seconds;  /* predicted: kernel, reduction and copies */
     unsigned repair; /* enum gb_repaired */
-    /* likewise: operands whose columns do not begin with a line of memory, and are read so */
-    unsigned crossed;
     struct gb_terms terms;
 };
 
@@ -49,16 +47,25 @@ enum {
     GB_PLAN_GROUP_TALL = 1024
 };
 
+/* What a choice may have to do without, beside enum gb_kernel_flags: copies of operands, and tails.
+ * And what it has to where we stage the panels, by parts of k, too: bits are the problem's there,
+ * not the panel's. */
+enum {
+    GB_PLAN_COPIES = 1u << 30,
+    GB_PLAN_TAILS = 1u << 29,
+    GB_PLAN_STAGED = GB_K_WHOLE | GB_PLAN_TAILS
+};
+
 /* How row k would run p, for operands on the device whose addresses and strides are multiples
  * of align_a and align_b bytes, powers of two, of which GB_PLAN_LINE is the most that counts;
- * false when it cannot. A row that wants more costs a copy of the operand first (choice->repair
- * says of which). `splits`: parts of k, at
- * most GB_PLAN_SPLITS; 0: as many as the model finds best. */
+ * false when it cannot, or has something of `without`. A row that wants more costs a copy of the
+ * operand first (choice->repair says of which). `splits`: parts of k, at most GB_PLAN_SPLITS; 0:
+ * as many as the model finds best. */
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
-                 int splits, struct gb_choice *choice);
+                 uint32_t without, int splits, struct gb_choice *choice);
 
-/* The cheapest row by the model alone, of those that have nothing of `without` (see below);
+/* The cheapest row by the model alone, of those that have nothing of `without`;
  * false when there is none. */
 bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info,
                    uint32_t align_a, uint32_t align_b, uint32_t without,
@@ -67,12 +74,6 @@ bool gb_plan_model(const struct gb_problem *p, const struct gb_device_info *info
 /* The row to run: a tuned one that is legal, else the model's. */
 bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *info,
                     uint32_t align_a, uint32_t align_b, struct gb_choice *choice);
-
-/* What a choice may have to do without, beside enum gb_kernel_flags; and what it has where we
- * stage the panels, by parts of k, too. */
-enum { GB_PLAN_COPIES = 1u << 30, GB_PLAN_STAGED = GB_K_WHOLE };
-
-bool gb_plan_excluded(const struct gb_choice *choice, uint32_t without);
 
 /* gb_plan_kernel() of choices that have nothing of `without`. */
 bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,

@@ -100,7 +100,7 @@ static struct form form_as(const struct gb_product *p, const struct gb_matrix *x
     struct form f = {.trans = trans};
 
     /* of one column any leading dimension will do */
-    f.ld = cols > 1 ? x->col : gb_round_up(rows, 128 / size);
+    f.ld = cols > 1 ? x->col : gb_round_up(rows, GB_PLAN_LINE / size);
     f.align = lowest_bit(bits_of(p, x, p->type) | (uint64_t)(f.ld * size) |
                          (uint64_t)(p->batch > 1 ? x->batch * size : 0));
     return f;
@@ -119,8 +119,8 @@ static struct form form_of(const struct gb_product *p, const struct gb_matrix *x
     if (!other.packed && (n.packed || other.align > n.align))
         return other;
     if (n.packed) {
-        n.ld = gb_round_up(rows, 128 / (int64_t)gb_type_size(p->type));
-        n.align = 128;
+        n.ld = gb_round_up(rows, GB_PLAN_LINE / (int64_t)gb_type_size(p->type));
+        n.align = GB_PLAN_LINE;
     }
     return n;
 }
@@ -262,9 +262,10 @@ static void place_vectors(const struct gb_product *p, struct gb_fused *to)
 
 static struct form columns_of(const struct gb_product *p, int64_t rows)
 {
-    return (struct form){.packed = true,
-                         .ld = gb_round_up(rows, 128 / (int64_t)gb_type_size(p->type)),
-                         .align = 128};
+    return (struct form){
+        .packed = true,
+        .ld = gb_round_up(rows, GB_PLAN_LINE / (int64_t)gb_type_size(p->type)),
+        .align = GB_PLAN_LINE};
 }
 
 static enum gb_answer answer_to(enum gb_status s)

@@ -113,9 +113,9 @@ static uint64_t l2_hint(bool keep, bool stream)
     return keep ? GB_L2_LAST : stream ? GB_L2_FIRST : GB_L2_NORMAL;
 }
 
-int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail)
+int64_t gb_launch_split_length(const struct gb_kernel *k, int64_t deep, int splits)
 {
-    return gb_round_up(gb_ceil_div(deep, tail), k->tile_k);
+    return gb_round_up(gb_ceil_div(deep, splits), k->tile_k);
 }
 
 int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *g,
@@ -127,7 +127,7 @@ int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *g,
         g->k_end != g->k || g->k < (int64_t)g->tail * k->tile_k)
         return 0;
     /* rounding may leave the last split empty */
-    if (gb_ceil_div(g->k, gb_launch_tail_length(k, g->k, g->tail)) != g->tail)
+    if (gb_ceil_div(g->k, gb_launch_split_length(k, g->k, g->tail)) != g->tail)
         return 0;
     return units % room;
 }
@@ -163,7 +163,7 @@ static enum gb_status tail_of(struct gb_device *dev, const struct gb_kernel *k, 
     t->together = whole->g.tail;
     t->wait = GB_TMA_AT_END;
     t->g.splits = t->g.split_count = whole->g.tail;
-    t->g.split_len = gb_launch_tail_length(k, whole->g.k, whole->g.tail);
+    t->g.split_len = gb_launch_split_length(k, whole->g.k, whole->g.tail);
     /* boxes of A by rows are those of one block now */
     return t->apart && a == 't' ? describe(dev, k, a, b, t) : GB_SUCCESS;
 }

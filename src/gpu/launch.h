@@ -35,8 +35,9 @@ bool gb_launch_sums_splits(const struct gb_kernel *k, const struct gb_gemm_args 
 int64_t gb_launch_tail(const struct gb_kernel *k, const struct gb_gemm_args *args,
                        int64_t units, int64_t room);
 
-/* How long a split of a tail is. */
-int64_t gb_launch_tail_length(const struct gb_kernel *k, int64_t deep, int tail);
+/* How long each of so many parts of `deep` of k is: whole steps of row k, which may leave the
+ * last ones empty. */
+int64_t gb_launch_split_length(const struct gb_kernel *k, int64_t deep, int splits);
 
 /* Queue what `args` describes: f is row k's function for the layout (a, b), 'n' or 't' each
  * as for gb_kernel_symbol. `most`: blocks at most, 0: as many as suit the device

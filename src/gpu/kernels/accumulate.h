@@ -69,90 +69,50 @@ GB_INLINE T gb_plus(T x, T y)
 }
 
 template <class T>
+struct AccReal {
+    static constexpr bool COMPLEX = false;
+    GB_DEVICE static T scalar(const double *s)
+    {
+        return (T)s[0];
+    }
+    GB_DEVICE static T conj_if(bool, T x)
+    {
+        return x;
+    }
+};
+
+template <class T>
+struct AccComplex {
+    static constexpr bool COMPLEX = true;
+    GB_DEVICE static T scalar(const double *s)
+    {
+        return T{(decltype(T::re))s[0], (decltype(T::re))s[1]};
+    }
+    GB_DEVICE static T conj_if(bool conj, T x)
+    {
+        return T{x.re, gb_negate_if(conj, x.im)};
+    }
+};
+
+template <class T>
 struct AccMath;
 
-template <>
-struct AccMath<float> {
-    static constexpr bool COMPLEX = false;
-    GB_DEVICE static float scalar(const double *s)
-    {
-        return (float)s[0];
-    }
-    GB_DEVICE static float unread(float alpha)
-    {
-        return gb_unread_f32(alpha);
-    }
-    GB_DEVICE static float epilogue(float alpha, float sum, float beta, float old)
-    {
-        return gb_epilogue_f32(alpha, sum, beta, old);
-    }
-    GB_DEVICE static float conj_if(bool, float x)
-    {
-        return x;
-    }
-};
+#define GB_ACC_MATH(T, Kind, t)                                                        \
+    template <>                                                                        \
+    struct AccMath<T> : Kind<T> {                                                      \
+        GB_DEVICE static T unread(T alpha)                                             \
+        {                                                                              \
+            return gb_unread_##t(alpha);                                               \
+        }                                                                              \
+        GB_DEVICE static T epilogue(T alpha, T sum, T beta, T old)                     \
+        {                                                                              \
+            return gb_epilogue_##t(alpha, sum, beta, old);                             \
+        }                                                                              \
+    };
 
-template <>
-struct AccMath<double> {
-    static constexpr bool COMPLEX = false;
-    GB_DEVICE static double scalar(const double *s)
-    {
-        return s[0];
-    }
-    GB_DEVICE static double unread(double alpha)
-    {
-        return gb_unread_f64(alpha);
-    }
-    GB_DEVICE static double epilogue(double alpha, double sum, double beta, double old)
-    {
-        return gb_epilogue_f64(alpha, sum, beta, old);
-    }
-    GB_DEVICE static double conj_if(bool, double x)
-    {
-        return x;
-    }
-};
-
-template <>
-struct AccMath<gb_c32> {
-    static constexpr bool COMPLEX = true;
-    GB_DEVICE static gb_c32 scalar(const double *s)
-    {
-        return gb_c32{(float)s[0], (float)s[1]};
-    }
-    GB_DEVICE static gb_c32 unread(gb_c32 alpha)
-    {
-        return gb_unread_c32(alpha);
-    }
-    GB_DEVICE static gb_c32 epilogue(gb_c32 alpha, gb_c32 sum, gb_c32 beta, gb_c32 old)
-    {
-        return gb_epilogue_c32(alpha, sum, beta, old);
-    }
-    GB_DEVICE static gb_c32 conj_if(bool conj, gb_c32 x)
-    {
-        return gb_c32{x.re, gb_negate_if(conj, x.im)};
-    }
-};
-
-template <>
-struct AccMath<gb_c64> {
-    static constexpr bool COMPLEX = true;
-    GB_DEVICE static gb_c64 scalar(const double *s)
-    {
-        return gb_c64{s[0], s[1]};
-    }
-    GB_DEVICE static gb_c64 unread(gb_c64 alpha)
-    {
-        return gb_unread_c64(alpha);
-    }
-    GB_DEVICE static gb_c64 epilogue(gb_c64 alpha, gb_c64 sum, gb_c64 beta, gb_c64 old)
-    {
-        return gb_epilogue_c64(alpha, sum, beta, old);
-    }
-    GB_DEVICE static gb_c64 conj_if(bool conj, gb_c64 x)
-    {
-        return gb_c64{x.re, gb_negate_if(conj, x.im)};
-    }
-};
+GB_ACC_MATH(float, AccReal, f32)
+GB_ACC_MATH(double, AccReal, f64)
+GB_ACC_MATH(gb_c32, AccComplex, c32)
+GB_ACC_MATH(gb_c64, AccComplex, c64)
 
 #endif

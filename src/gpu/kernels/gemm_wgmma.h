@@ -45,7 +45,7 @@
 #include "wgmma_tile.h"
 
 /* Do two blocks, a cluster, take neighbouring tiles and share what both need of A? */
-GB_INLINE bool gb_wgmma_shared(const gb_tma_args &p)
+GB_INLINE bool gb_wgmma_in_pairs(const gb_tma_args &p)
 {
     return p.wide && !p.apart;
 }
@@ -104,7 +104,7 @@ GB_INLINE void gb_wgmma_load_y(const gb_tma_args &p, uint32_t to, uint32_t bar, 
     constexpr uint16_t BOTH = 3;
 
     if constexpr (!Tile::Y_MN) {
-        if (!gb_wgmma_shared(p))
+        if (!gb_wgmma_in_pairs(p))
             gb_tma_load(to, &p.a, bar, k, m, batch, p.hint_a);
         else
             gb_tma_multicast(to + rank * ROWS * 128, &p.a, bar, k, m + rank * ROWS,
@@ -112,7 +112,7 @@ GB_INLINE void gb_wgmma_load_y(const gb_tma_args &p, uint32_t to, uint32_t bar, 
     } else {
         GB_UNROLL
         for (int i = 0; i < Tile::ATOMS; i++) {
-            if (!gb_wgmma_shared(p))
+            if (!gb_wgmma_in_pairs(p))
                 gb_tma_load(to + i * GB_ATOM_BYTES, &p.a, bar, m + 64 * i, k, batch,
                             p.hint_a);
             else if (i % 2 == rank)
@@ -127,7 +127,7 @@ template <class Tile>
 GB_INLINE void gb_wgmma_loader(const gb_tma_args &p, WgmmaShared<Tile> &shared,
                                int rank)
 {
-    const uint32_t cluster = gb_wgmma_shared(p) ? 2 : p.together;
+    const uint32_t cluster = gb_wgmma_in_pairs(p) ? 2 : p.together;
     const uint32_t clusters = (uint32_t)gb_grid() / cluster;
     WgmmaRing<Tile::STAGES> ring(1);
 
@@ -170,9 +170,9 @@ GB_INLINE void gb_wgmma_release(const gb_tma_args &p, WgmmaShared<Tile> &shared,
 {
     const int t = gb_thread() % 128;
 
-    if (!gb_wgmma_shared(p) && t == 0)
+    if (!gb_wgmma_in_pairs(p) && t == 0)
         gb_bar_arrive(gb_smem(&shared.empty[stage]));
-    if (gb_wgmma_shared(p) && t < 2)
+    if (gb_wgmma_in_pairs(p) && t < 2)
         gb_bar_arrive_at(gb_smem(&shared.empty[stage]), (uint32_t)t);
 }
 
@@ -351,14 +351,14 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
         for (int s = 0; s < Tile::STAGES; s++) {
             gb_bar_init(gb_smem(&shared.full[s]), 1);
             gb_bar_init(gb_smem(&shared.empty[s]),
-                        gb_wgmma_shared(p) ? 2 * Tile::WGS : Tile::WGS);
+                        gb_wgmma_in_pairs(p) ? 2 * Tile::WGS : Tile::WGS);
         }
         for (int i = 0; i < 4 * Tile::WGS * Tile::BUFFERS; i++)
             gb_bar_init(gb_smem(&shared.arrived[i / Tile::BUFFERS][i % Tile::BUFFERS]),
                         1);
         gb_bar_fence_init();
     }
-    if (gb_wgmma_shared(p))
+    if (gb_wgmma_in_pairs(p))
         gb_cluster_sync();
     else
         gb_sync();
@@ -385,7 +385,7 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
         gb_wgmma_multiplier<Tile>(p, shared);
     }
     /* no block of a cluster ends while another may still write to it */
-    if (gb_wgmma_shared(p))
+    if (gb_wgmma_in_pairs(p))
         gb_cluster_sync();
     if (p.wait == GB_TMA_AT_END)
         gb_await_last();

@@ -134,6 +134,8 @@ struct WgmmaLines {
     {
         return (int)((0u - (uint32_t) reinterpret_cast<uintptr_t>(column)) & 127);
     }
+
+    /* gb_wgmma_swizzled(), of any byte along a column */
     GB_DEVICE static int place(int j, int byte)
     {
         return j * 128 + ((byte & 127) ^ (j & 7) * 16);
@@ -275,56 +277,38 @@ GB_INLINE void gb_wgmma_partial(const gb_gemm_args &g, const WgmmaWork &work, in
 /* ---- epilogue ---- */
 
 /* Two neighbours of a column of C, as one word or two. */
+GB_INLINE void gb_wgmma_get(const float *at, float (&v)[2])
+{
+    const Vec<float, 2> both = gb_load<float, 2>(at);
+
+    v[0] = both.at[0];
+    v[1] = both.at[1];
+}
+
 template <class T>
-struct WgmmaPair;
+GB_INLINE void gb_wgmma_get(const T *at, float (&v)[2])
+{
+    const uint32_t both = *reinterpret_cast<const uint32_t *>(at);
 
-template <>
-struct WgmmaPair<float> {
-    GB_INLINE void get(const unsigned char *at, float (&v)[2])
-    {
-        const Vec<float, 2> both =
-            gb_load<float, 2>(reinterpret_cast<const float *>(at));
+    v[0] = gb_to_f32(T{(uint16_t)both});
+    v[1] = gb_to_f32(T{(uint16_t)(both >> 16)});
+}
 
-        v[0] = both.at[0];
-        v[1] = both.at[1];
-    }
-};
+GB_INLINE uint32_t gb_wgmma_pack(const float (&v)[2], gb_f16)
+{
+    uint32_t both;
 
-template <>
-struct WgmmaPair<gb_f16> {
-    GB_INLINE void get(const unsigned char *at, float (&v)[2])
-    {
-        const uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+    return both;
+}
 
-        v[0] = gb_to_f32(gb_f16{(uint16_t)both});
-        v[1] = gb_to_f32(gb_f16{(uint16_t)(both >> 16)});
-    }
-    GB_INLINE uint32_t pack(const float (&v)[2])
-    {
-        uint32_t both;
+GB_INLINE uint32_t gb_wgmma_pack(const float (&v)[2], gb_bf16)
+{
+    uint32_t both;
 
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
-        return both;
-    }
-};
-
-template <>
-struct WgmmaPair<gb_bf16> {
-    GB_INLINE void get(const unsigned char *at, float (&v)[2])
-    {
-        const uint32_t both = *reinterpret_cast<const uint32_t *>(at);
-
-        v[0] = gb_to_f32(gb_bf16{(uint16_t)both});
-        v[1] = gb_to_f32(gb_bf16{(uint16_t)(both >> 16)});
-    }
-    GB_INLINE uint32_t pack(const float (&v)[2])
-    {
-        uint32_t both;
-
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
-        return both;
-    }
-};
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+    return both;
+}
 
 /* What becomes of one warp's sums. */
 template <class Tile>
@@ -629,13 +613,13 @@ struct WgmmaEpilogue {
                 float v[2] = {sums[e], sums[e + 1]}, old[2] = {};
 
                 if (READS)
-                    WgmmaPair<Out>::get(at, old);
+                    gb_wgmma_get(reinterpret_cast<const Out *>(at), old);
                 mix<READS>(v, old, factor);
                 if constexpr (sizeof(Out) == 4)
                     gb_store(reinterpret_cast<float *>(at),
                              Vec<float, 2>{{v[0], v[1]}});
                 else
-                    packed[i] = WgmmaPair<Out>::pack(v);
+                    packed[i] = gb_wgmma_pack(v, Out());
             }
             if constexpr (sizeof(Out) == 2) {
                 if (READS)
@@ -678,8 +662,6 @@ struct WgmmaEpilogue {
             unsigned char *const buffer = shared.part[warp()][part % Tile::BUFFERS];
 
             if (part < Tile::PARTS) {
-                if (Tile::BUFFERS == 1 && part > 0)
-                    __syncwarp(); /* the last part is read */
                 fill<false>(d[part / ACROSS] + part % ACROSS * PART / 2, buffer);
                 __syncwarp();
             }
