@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The device images hold what the tables promise: for every configured architecture each row
-# of kernels.def in four layouts and its family's reduction; no local memory (a kernel has no
-# stack frame of its own, so any frame is a spill); and main loops of the size that the tile
-# implies. A step of the main loop lies between two barriers. Kernels for Hopper alone have its
+# of kernels.def in four layouts and its family's reduction (rows of pairs, "_c2", run the code of
+# the row of the same tile and have none of their own); no local memory (a kernel has no stack
+# frame of its own, so any frame is a spill); and main loops of the size that the tile implies. A step of the main loop lies between two barriers. Kernels for Hopper alone have its
 # matrix instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG);
 # those for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous
 # copies (LDGSTS) or, of ragged operands, from vectors.
@@ -37,8 +37,8 @@ scratch
 
 # Rows: name family type type_c type_acc tile_m tile_n tile_k threads align
 ${CC:-cc} -E -P -x c -I"$top_srcdir/src/gpu/kernels" "$top_srcdir/src/gpu/kernels.def" |
-    sed -n 's/^ *KERNEL(\(.*\))$/\1/p' | tr -d ' ' |
-    awk -F, '{ print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13, $12 }' >"$tap_dir/rows"
+    sed -n 's/^ *KERNEL(\(.*\))$/\1/p' | tr -d ' ' | awk -F, '$1 !~ /_c2$/ {
+        print $1, $2, $3, tolower($4), tolower($5), $8, $9, $10, $13, $12 }' >"$tap_dir/rows"
 [ -s "$tap_dir/rows" ] || bail 'no rows in kernels.def'
 
 # For each kernel: its largest number of multiply-adds between two barriers, and the 128-bit
