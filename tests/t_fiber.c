@@ -163,8 +163,8 @@ static int run(void (*body)(const void *), const struct job *j, uint32_t grid,
     struct gb_emu_kernel k = {.symbol = "test", .family = "test", .body = body};
 
     error[0] = '\0';
-    return gb_fiber_run(&k, grid, (uint32_t)j->threads, 256, j, sizeof *j, seed, error,
-                        len);
+    return gb_fiber_run(&k, grid, (uint32_t)j->threads, 1, 256, j, sizeof *j, seed,
+                        error, len);
 }
 
 static void check_runs(void)
@@ -296,7 +296,7 @@ static void check_mistakes(void)
                         .threads = 64,
                         .way = cases[i].way};
         struct gb_emu_kernel k = {.symbol = "wrong", .family = "test", .body = wrong};
-        int rc = gb_fiber_run(&k, 3, 64, 128, &j, sizeof j, 1, error, sizeof error);
+        int rc = gb_fiber_run(&k, 3, 64, 1, 128, &j, sizeof j, 1, error, sizeof error);
 
         ok(rc == -1 && strstr(error, cases[i].message), "found: %s", error);
         ok(run(count, &j, 1, 1, error, sizeof error) == 0 && place == 64 &&
@@ -400,7 +400,7 @@ static void multiply(const struct gb_emu_kernel *k, double *to)
                              .alpha = {0.3, 0},
                              .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
 
-    if (gb_fiber_run(k, 4, 256, 0, &g, sizeof g, 1, error, sizeof error))
+    if (gb_fiber_run(k, 4, 256, 1, 0, &g, sizeof g, 1, error, sizeof error))
         bail("%s", error);
 }
 
@@ -438,7 +438,7 @@ static int copied_wrong(void (*body)(const void *))
         bool good = true;
 
         memset(to, 0, sizeof to);
-        if (gb_fiber_run(&k, BLOCKS, THREADS, THREADS * EACH * 4, &g, sizeof g, seed,
+        if (gb_fiber_run(&k, BLOCKS, THREADS, 1, THREADS * EACH * 4, &g, sizeof g, seed,
                          error, sizeof error) != 0)
             bail("%s", error);
         for (size_t i = 0; i < sizeof from / sizeof *from; i++)
@@ -517,7 +517,7 @@ static long stray(const struct gb_emu_kernel *k, int m, int n, int deep, int ski
                               .alpha = {1, 0},
                               .flags = GB_G_EPILOGUE | GB_G_BETA_ZERO};
     reads_watch(area, legal, sizeof legal);
-    if (gb_fiber_run(k, 3, reads_threads(k), reads_smem(k), &g, sizeof g, 1, error,
+    if (gb_fiber_run(k, 3, reads_threads(k), 1, reads_smem(k), &g, sizeof g, 1, error,
                      sizeof error))
         bail("%s", error);
     if (reads_all() < 2 * ((long)m + n) * deep)

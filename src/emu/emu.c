@@ -15,6 +15,7 @@
 #include "emu_state.h"
 #include "fault.h"
 #include "fiber.h"
+#include "tensor_map.h"
 #include "log.h"
 #include "util.h"
 
@@ -728,11 +729,13 @@ static enum gb_status emu_module_get(struct gb_device *base, struct gb_module *m
     return finish(GB_SUCCESS);
 }
 
-static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
-                                 struct gb_function *f, uint32_t grid, uint32_t block,
-                                 uint32_t smem_bytes, const void *args,
-                                 size_t args_bytes)
+static enum gb_status emu_launch_shaped(struct gb_device *base, struct gb_stream *s,
+                                        struct gb_function *f,
+                                        const struct gb_launch_shape *shape,
+                                        const void *args, size_t args_bytes)
 {
+    const uint32_t grid = shape->grid, block = shape->block;
+    const uint32_t smem_bytes = shape->smem_bytes;
     const struct gb_emu_kernel *kernel = (const struct gb_emu_kernel *)f;
     bool late;
     enum gb_status status = begin(base, GB_FAULT_launch, &late);
@@ -754,6 +757,7 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
     op->u.launch.kernel = kernel;
     op->u.launch.grid = grid;
     op->u.launch.block = block;
+    op->u.launch.cluster = shape->cluster > 0 ? shape->cluster : 1;
     op->u.launch.smem = smem_bytes;
     op->u.launch.seed = gb_emu_draw(emu_device(base));
     op->u.launch.args_bytes = args_bytes;
@@ -761,6 +765,36 @@ static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
     s->clock_ns += gb_cost_ns(kernel->symbol, args, args_bytes);
     gb_emu_enqueue(s, op);
     return finish(GB_SUCCESS);
+}
+
+static enum gb_status emu_launch(struct gb_device *base, struct gb_stream *s,
+                                 struct gb_function *f, uint32_t grid, uint32_t block,
+                                 uint32_t smem_bytes, const void *args,
+                                 size_t args_bytes)
+{
+    const struct gb_launch_shape shape = {
+        .grid = grid, .block = block, .smem_bytes = smem_bytes};
+
+    return emu_launch_shaped(base, s, f, &shape, args, args_bytes);
+}
+
+static enum gb_status emu_tensor_map(struct gb_device *dev,
+                                     const struct gb_tensor *tensor,
+                                     struct gb_tensor_map *map)
+{
+    const struct gb_host_tensor t = {
+        .at = tensor->at,
+        .dim = {tensor->dim[0], tensor->dim[1], tensor->dim[2]},
+        .stride = {tensor->stride[0], tensor->stride[1]},
+        .box = {tensor->box[0], tensor->box[1]},
+        .element_bytes = tensor->type == GB_F32 ? 4 : 2,
+    };
+
+    (void)dev;
+    _Static_assert(sizeof t <= sizeof *map, "a description fits");
+    memset(map, 0, sizeof *map);
+    memcpy(map, &t, sizeof t);
+    return GB_SUCCESS;
 }
 
 static const struct gb_device_ops ops = {
@@ -800,6 +834,8 @@ static const struct gb_device_ops ops = {
     .module_unload = emu_module_unload,
     .module_get = emu_module_get,
     .launch = emu_launch,
+    .launch_shaped = emu_launch_shaped,
+    .tensor_map = emu_tensor_map,
 };
 
 const struct gb_device_ops *gb_emu_ops(const struct gb_emu_config *given)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of the emulated device for any machine of this architecture, and the choice
- * between them, those for fused multiply-add instructions and gemm_mma. */
+ * between them, those for fused multiply-add instructions and those for tensor cores. */
 #define EMU_TABLE gb_emu_kernels_any
 #include "emu_kernels.inc"
 
@@ -29,5 +29,7 @@ extern "C" const struct gb_emu_kernel *gb_emu_kernel_find(const char *family,
 {
     const struct gb_emu_kernel *k = find(kernel_table(), family, symbol);
 
-    return k ? k : find(gb_emu_kernels_mma, family, symbol);
+    if (!k)
+        k = find(gb_emu_kernels_mma, family, symbol);
+    return k ? k : find(gb_emu_kernels_wgmma, family, symbol);
 }

@@ -71,8 +71,9 @@ static bool run_launch(const struct emu_op *op)
     char error[160] = "";
 
     switch (gb_fiber_run(op->u.launch.kernel, op->u.launch.grid, op->u.launch.block,
-                         op->u.launch.smem, op->args, op->u.launch.args_bytes,
-                         op->u.launch.seed, error, sizeof error)) {
+                         op->u.launch.cluster, op->u.launch.smem, op->args,
+                         op->u.launch.args_bytes, op->u.launch.seed, error,
+                         sizeof error)) {
     case 0:
         return true;
     case GB_FIBER_NOMEM:

@@ -36,7 +36,7 @@ struct emu_op {
         } copy;
         struct {
             const struct gb_emu_kernel *kernel;
-            uint32_t grid, block, smem, seed;
+            uint32_t grid, block, cluster, smem, seed;
             size_t args_bytes;
         } launch;
         struct {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fibers: the threads of one block, each on its own stack, all on one OS thread. A fiber runs
- * until it meets the block's barrier or ends; when every fiber has, the next round begins.
- * Between two barriers the threads of a warp may meet by themselves any number of times.
+/* Fibers: the threads of one block, or of the blocks of a cluster, each on its own stack, all on
+ * one OS thread. A fiber runs until it waits for others or ends: for all of its block, for those
+ * of its warp (which may meet by themselves any number of times), of a group or the cluster, or
+ * for memory to say what it should. In a round every fiber that can go on does, warps shuffled;
+ * one in which none could is a mistake of the kernel.
  * So a kernel's own source runs on any machine, and what its threads must not assume about
  * each other's progress is varied by a seed. */
 #include "fiber.h"
@@ -47,7 +49,7 @@ constexpr size_t STACK = 256 << 10;
 constexpr size_t STACK = 64 << 10;
 #endif
 constexpr uint32_t WARP = 32;
-constexpr uint32_t MAX_BLOCK = 1024;
+constexpr uint32_t MAX_BLOCK = 1024, MAX_CLUSTER = 8;
 constexpr int MAX_IDLE = 4; /* crews kept for the next run */
 constexpr size_t MAX_STATIC = 48
                               << 10; /* of static shared memory, as on every device */
@@ -59,7 +61,7 @@ constexpr size_t GUARD = 0; /* the sanitizer's own zones see more */
 constexpr size_t GUARD = 64; /* bytes after an area of shared memory */
 #endif
 
-enum State { READY, WAITING, MEETING, DONE, REFUSED, NO_MEMORY };
+enum State { READY, WAITING, MEETING, AWAITING, DONE, REFUSED, NO_MEMORY };
 
 /* Where execution may be switched to and from. */
 struct Context {
@@ -82,7 +84,7 @@ struct Area {
 
     unsigned char *at() const
     {
-        return base + room - bytes;
+        return base + (room - bytes) / 16 * 16;
     }
 };
 
@@ -99,14 +101,37 @@ struct Copy {
 struct Fiber {
     Context context;
     Crew *crew;
-    uint32_t thread;
+    uint32_t thread, block; /* in its block; of the crew */
     int line; /* of the barrier, or the warp's meeting, that it waits at */
     State state;
     void *mine; /* what it brought to the meeting */
     void (*all)(void *const *lanes);
+    bool (*ready)(void *what); /* what it awaits */
+    void *what;
+    void *local;
+    bool local_used;
     Copy *copies; /* under way, in the order of their groups */
     uint32_t copy_count, copy_room;
     uint32_t groups; /* committed */
+};
+
+/* A rendezvous of some of a block's threads, or of a cluster's. */
+struct Group {
+    uint32_t come, held; /* who is there; meetings held so far */
+    int line;
+    void **given;
+};
+
+/* What is to be done some time. */
+struct Later {
+    void (*run)(const void *what);
+    alignas(16) unsigned char what[GB_FIBER_LATER];
+};
+
+struct Block {
+    Area fixed, dynamic;
+    bool ended;
+    Group groups[GB_FIBER_BARRIERS];
 };
 
 /* One run's fibers. Stacks are kept between blocks and between runs: each fiber is an endless
@@ -121,8 +146,14 @@ struct Crew {
 
     void (*body)(const void *args);
     const void *args;
-    uint32_t block, grid;
-    Area fixed, dynamic;
+    uint32_t first, grid; /* block of the grid that the first one is */
+    uint32_t size, count; /* threads of a block; blocks that run side by side */
+    Block blocks[MAX_CLUSTER];
+    Group all; /* of the cluster */
+    Later *later;
+    uint32_t later_count, later_room;
+    bool stray;   /* the memory of a block that had ended was asked for */
+    void **given; /* room for what the groups are given */
 };
 
 thread_local Crew *now;
@@ -203,6 +234,7 @@ FIBER_UNSEEN void switch_to(Context *from, Context *to)
     __sanitizer_finish_switch_fiber(nullptr, &crew->main.bottom, &crew->main.size);
 #endif
     for (;;) {
+        self->local_used = false;
         crew->body(crew->args);
         self->copy_count = self->groups = 0;
         self->state = DONE;
@@ -258,7 +290,7 @@ bool area_open(Area *a, size_t room)
 /* All bits set is a NaN in every type, and no count or index that a kernel could like. */
 void area_poison(Area *a)
 {
-    memset(a->at(), 0xff, a->bytes);
+    memset(a->at(), 0xff, (size_t)(a->base + a->room - a->at()));
 }
 
 bool area_intact(const Area *a)
@@ -277,27 +309,46 @@ void crew_free(Crew *crew)
     ASAN_UNPOISON_MEMORY_REGION(crew->stacks, crew->threads * STACK);
 #endif
     munmap(crew->stacks, crew->threads * STACK);
-    for (uint32_t i = 0; i < crew->threads; i++)
+    for (uint32_t i = 0; i < crew->threads; i++) {
         free(crew->fibers[i].copies);
-    free(crew->fixed.base);
+        free(crew->fibers[i].local);
+    }
+    for (uint32_t b = 0; b < crew->count; b++)
+        free(crew->blocks[b].fixed.base);
+    free(crew->given);
+    free(crew->later);
     free(crew->fibers);
     free(crew);
 }
 
 /* The lowest page of each stack is out of bounds. */
-Crew *crew_new(uint32_t threads)
+Crew *crew_new(uint32_t size, uint32_t count)
 {
+    const uint32_t threads = size * count;
+    uint32_t opened = 0;
+
     Crew *crew = static_cast<Crew *>(calloc(1, sizeof *crew));
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     if (!crew)
         return nullptr;
     crew->threads = threads;
+    crew->size = size;
+    crew->count = count;
     crew->fibers = static_cast<Fiber *>(calloc(threads, sizeof *crew->fibers));
-    if (!crew->fibers)
-        goto free_crew;
-    if (!area_open(&crew->fixed, MAX_STATIC))
+    crew->given = static_cast<void **>(
+        calloc((size_t)(count * GB_FIBER_BARRIERS) * size, sizeof *crew->given));
+    if (!crew->fibers || !crew->given)
         goto free_fibers;
+    for (; opened < count; opened++) {
+        Block *b = &crew->blocks[opened];
+
+        if (!area_open(&b->fixed, MAX_STATIC))
+            goto free_area;
+        for (uint32_t g = 0; g < GB_FIBER_BARRIERS; g++)
+            b->groups[g].given =
+                crew->given + (size_t)(opened * GB_FIBER_BARRIERS + g) * size;
+    }
     crew->stacks =
         static_cast<char *>(mmap(nullptr, threads * STACK, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -309,7 +360,8 @@ Crew *crew_new(uint32_t threads)
         if (mprotect(crew->stacks + i * STACK, page, PROT_NONE) != 0)
             goto unmap;
         f->crew = crew;
-        f->thread = i;
+        f->thread = i % size;
+        f->block = i / size;
     }
     for (uint32_t i = 0; i < threads; i++)
         context_init(&crew->fibers[i].context, crew->stacks + i * STACK);
@@ -318,21 +370,22 @@ Crew *crew_new(uint32_t threads)
 unmap:
     munmap(crew->stacks, threads * STACK);
 free_area:
-    free(crew->fixed.base);
+    while (opened > 0)
+        free(crew->blocks[--opened].fixed.base);
 free_fibers:
+    free(crew->given);
     free(crew->fibers);
-free_crew:
     free(crew);
     return nullptr;
 }
 
-Crew *crew_take(uint32_t threads)
+Crew *crew_take(uint32_t size, uint32_t count)
 {
     Crew **link, *crew = nullptr;
 
     pthread_mutex_lock(&idle_lock);
     for (link = &idle; *link; link = &(*link)->next) {
-        if ((*link)->threads == threads) {
+        if ((*link)->size == size && (*link)->count == count) {
             crew = *link;
             *link = crew->next;
             idle_count--;
@@ -340,7 +393,7 @@ Crew *crew_take(uint32_t threads)
         }
     }
     pthread_mutex_unlock(&idle_lock);
-    return crew ? crew : crew_new(threads);
+    return crew ? crew : crew_new(size, count);
 }
 
 /* A crew whose fibers stopped midway cannot serve again. */
@@ -416,27 +469,33 @@ void shuffle(uint16_t *order, uint32_t count, uint32_t *seed)
     }
 }
 
-/* ---- one block ---- */
+/* ---- blocks that run side by side ---- */
 
-/* The lanes of a warp once, forwards, backwards or rotated. */
-void run_lanes(Crew *crew, uint32_t first, uint32_t lanes, uint32_t *seed)
+/* The lanes of a warp that can go on, forwards, backwards or rotated. Did any? */
+bool run_lanes(Crew *crew, uint32_t first, uint32_t lanes, uint32_t *seed)
 {
     const uint32_t turn = draw(seed) % lanes;
     const bool back = draw(seed) & 1;
+    bool any = false;
 
     for (uint32_t l = 0; l < lanes; l++) {
         const uint32_t lane = l + turn < lanes ? l + turn : l + turn - lanes;
+        Fiber *f = &crew->fibers[first + (back ? lanes - 1 - lane : lane)];
 
-        crew->current = &crew->fibers[first + (back ? lanes - 1 - lane : lane)];
-        crew->current->state = READY;
-        switch_to(&crew->main, &crew->current->context);
+        if (f->state != READY && !(f->state == AWAITING && f->ready(f->what)))
+            continue;
+        f->state = READY;
+        crew->current = f;
+        switch_to(&crew->main, &f->context);
+        any = true;
     }
+    return any;
 }
 
 /* If all lanes of a whole warp have come to one meeting, hold it. */
 bool meet(Crew *crew, uint32_t first, uint32_t lanes)
 {
-    const Fiber *f = &crew->fibers[first];
+    Fiber *f = &crew->fibers[first];
     void *given[WARP];
 
     if (f->state != MEETING || lanes != WARP)
@@ -448,25 +507,64 @@ bool meet(Crew *crew, uint32_t first, uint32_t lanes)
     }
     if (f->all)
         f->all(given);
+    for (uint32_t l = 0; l < WARP; l++)
+        f[l].state = READY;
     return true;
 }
 
-/* Every fiber until it meets the block's barrier or ends, warps shuffled. */
-void run_round(Crew *crew, uint32_t *seed)
+/* Does one of the things that wait to be done. */
+bool do_later(Crew *crew, uint32_t *seed)
 {
-    uint16_t order[MAX_BLOCK / WARP];
-    const uint32_t warps = (crew->threads + WARP - 1) / WARP;
+    uint32_t i;
+    Later l;
 
-    shuffle(order, warps, seed);
-    for (uint32_t w = 0; w < warps; w++) {
-        const uint32_t first = order[w] * WARP;
-        const uint32_t lanes =
-            crew->threads - first < WARP ? crew->threads - first : WARP;
+    if (crew->later_count == 0)
+        return false;
+    i = draw(seed) % crew->later_count;
+    l = crew->later[i];
+    crew->later[i] = crew->later[--crew->later_count];
+    l.run(l.what);
+    return true;
+}
 
+/* Every fiber that can go on, until it waits or ends, warps shuffled, but for those of block
+ * `skip`. Did any? */
+bool run_round(Crew *crew, uint32_t skip, uint32_t *seed)
+{
+    uint16_t order[MAX_CLUSTER * MAX_BLOCK / WARP];
+    const uint32_t warps = (crew->size + WARP - 1) / WARP;
+    bool any = false;
+
+    shuffle(order, warps * crew->count, seed);
+    for (uint32_t w = 0; w < warps * crew->count; w++) {
+        const uint32_t begin = order[w] % warps * WARP, block = order[w] / warps;
+        const uint32_t first = block * crew->size + begin;
+        const uint32_t lanes = crew->size - begin < WARP ? crew->size - begin : WARP;
+
+        if (block == skip)
+            continue;
         do {
-            run_lanes(crew, first, lanes, seed);
+            any |= run_lanes(crew, first, lanes, seed);
         } while (meet(crew, first, lanes));
+        if (crew->later_count > 0 && draw(seed) % 2)
+            any |= do_later(crew, seed);
     }
+    while (!any && do_later(crew, seed))
+        any = true;
+    return any;
+}
+
+/* If all threads of a block have come to its barrier, let them go on. */
+bool release(Crew *crew, uint32_t block)
+{
+    Fiber *f = &crew->fibers[block * crew->size];
+
+    for (uint32_t i = 0; i < crew->size; i++)
+        if (f[i].state != WAITING || f[i].line != f->line)
+            return false;
+    for (uint32_t i = 0; i < crew->size; i++)
+        f[i].state = READY;
+    return true;
 }
 
 struct Message {
@@ -491,12 +589,68 @@ int no_memory(const Message &m, const char *symbol, uint32_t threads)
     return GB_FIBER_NOMEM;
 }
 
-int run_block(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
+bool has_ended(const Crew *crew, uint32_t block)
 {
-    for (;;) {
-        const Fiber *waiting = nullptr, *done = nullptr;
+    for (uint32_t i = 0; i < crew->size; i++)
+        if (crew->fibers[block * crew->size + i].state != DONE)
+            return false;
+    return true;
+}
 
-        run_round(crew, seed);
+/* Nothing goes on in this block: why? */
+int stuck(const Crew *crew, uint32_t block, const Message &m)
+{
+    const Fiber *waiting = nullptr, *done = nullptr;
+    const uint32_t number = crew->first + block;
+
+    for (uint32_t i = 0; i < crew->size; i++) {
+        const Fiber *f = &crew->fibers[block * crew->size + i];
+
+        if (f->state == MEETING)
+            return wrong(m,
+                         "block %u: not all of its warp come to thread %u at line "
+                         "%d",
+                         number, f->thread, f->line);
+        if (f->state == AWAITING)
+            return wrong(m, "block %u: thread %u waits at line %d for what never comes",
+                         number, f->thread, f->line);
+        if (f->state == DONE)
+            done = f;
+        else if (waiting && waiting->line != f->line)
+            return wrong(
+                m,
+                "block %u: thread %u waits at the barrier of line %d, thread %u at "
+                "that of line %d",
+                number, waiting->thread, waiting->line, f->thread, f->line);
+        else
+            waiting = f;
+    }
+    if (waiting && done)
+        return wrong(m,
+                     "block %u: thread %u waits at the barrier of line %d, thread "
+                     "%u has ended",
+                     number, waiting->thread, waiting->line, done->thread);
+    return 0;
+}
+
+int run_blocks(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
+{
+    /* one of several blocks, or none, falls far behind the others */
+    const uint32_t slow =
+        crew->count > 1 ? draw(seed) % (crew->count + 1) : MAX_CLUSTER;
+    for (uint32_t i = 0; i < crew->threads; i++)
+        crew->fibers[i].state = READY;
+    for (uint32_t b = 0; b < crew->count; b++)
+        crew->blocks[b].ended = false;
+    crew->stray = false;
+    crew->later_count = 0;
+    for (;;) {
+        bool any = slow < crew->count && draw(seed) % 16 && run_round(crew, slow, seed);
+        bool ended;
+
+        any = any || run_round(crew, MAX_CLUSTER, seed);
+        ended = crew->later_count == 0;
+
         for (uint32_t i = 0; i < crew->threads; i++) {
             const Fiber *f = &crew->fibers[i];
 
@@ -505,32 +659,28 @@ int run_block(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
             if (f->state == REFUSED)
                 return wrong(m,
                              "block %u: too much shared memory, or two objects of it",
-                             crew->block);
-            if (f->state == MEETING)
-                return wrong(m,
-                             "block %u: not all of its warp come to thread %u at line "
-                             "%d",
-                             crew->block, f->thread, f->line);
-            if (f->state == DONE)
-                done = f;
-            else if (waiting && waiting->line != f->line)
-                return wrong(
-                    m,
-                    "block %u: thread %u waits at the barrier of line %d, thread %u at "
-                    "that of line %d",
-                    crew->block, waiting->thread, waiting->line, f->thread, f->line);
-            else
-                waiting = f;
+                             crew->first + f->block);
+            ended &= f->state == DONE;
         }
-        if (waiting && done)
-            return wrong(m,
-                         "block %u: thread %u waits at the barrier of line %d, thread "
-                         "%u has ended",
-                         crew->block, waiting->thread, waiting->line, done->thread);
-        if (!area_intact(&crew->fixed) || !area_intact(&crew->dynamic))
-            return wrong(m, "block %u: a write outside the shared memory", crew->block);
-        if (!waiting)
+        if (crew->stray)
+            return wrong(m, "block %u or its neighbours: reached after its end",
+                         crew->first);
+        for (uint32_t b = 0; b < crew->count; b++) {
+            if (!area_intact(&crew->blocks[b].fixed) ||
+                !area_intact(&crew->blocks[b].dynamic))
+                return wrong(m, "block %u: a write outside the shared memory",
+                             crew->first + b);
+            any |= release(crew, b);
+            crew->blocks[b].ended = has_ended(crew, b);
+        }
+        if (ended)
             return 0;
+        for (uint32_t b = 0; !any && b < crew->count; b++) {
+            const int status = stuck(crew, b, m);
+
+            if (status != 0)
+                return status;
+        }
     }
 }
 
@@ -547,7 +697,12 @@ uint32_t gb_fiber_thread(void)
 
 uint32_t gb_fiber_block(void)
 {
-    return now->block;
+    return now->first + now->current->block;
+}
+
+uint32_t gb_fiber_rank(void)
+{
+    return now->current->block;
 }
 
 uint32_t gb_fiber_grid(void)
@@ -575,23 +730,130 @@ void gb_fiber_warp(int line, void *mine, void (*all)(void *const *lanes))
     switch_to(&self->context, &self->crew->main);
 }
 
+void gb_fiber_await(int line, bool (*ready)(void *what), void *what)
+{
+    Fiber *self = now->current;
+
+    self->line = line;
+    self->ready = ready;
+    self->what = what;
+    self->state = AWAITING;
+    switch_to(&self->context, &self->crew->main);
+}
+
+/* Whoever comes last holds the meeting; the others await that it was held. */
+struct Held {
+    const Group *group;
+    uint32_t before;
+};
+
+static bool held(void *what)
+{
+    const Held *h = static_cast<const Held *>(what);
+
+    return h->group->held != h->before;
+}
+
+static void come(Group *g, int line, uint32_t place, uint32_t threads, void *mine,
+                 void (*all)(void *const *lanes))
+{
+    Fiber *self = now->current;
+    Held h = {g, g->held};
+
+    if (g->given)
+        g->given[place] = mine;
+    if (g->come++ == 0)
+        g->line = line;
+    if (g->come < threads) {
+        gb_fiber_await(line, held, &h);
+        return;
+    }
+    if (g->line != line)
+        stop(self, REFUSED);
+    g->come = 0;
+    if (all) {
+        /* in the order of threads; those that do not take part left no gift */
+        void *given[MAX_BLOCK];
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < self->crew->size; i++)
+            if (g->given[i])
+                given[n++] = g->given[i];
+        if (n != threads)
+            stop(self, REFUSED);
+        all(given);
+    }
+    if (g->given)
+        memset(g->given, 0, self->crew->size * sizeof *g->given);
+    g->held++;
+}
+
+void gb_fiber_group(int line, uint32_t id, uint32_t threads, void *mine,
+                    void (*all)(void *const *lanes))
+{
+    const Fiber *self = now->current;
+
+    come(&now->blocks[self->block].groups[id], line, self->thread, threads, mine, all);
+}
+
+void gb_fiber_cluster(int line)
+{
+    come(&now->all, line, 0, now->threads, nullptr, nullptr);
+}
+
+void *gb_fiber_local(void)
+{
+    Fiber *self = now->current;
+
+    if (!self->local && !(self->local = malloc(GB_FIBER_LOCAL)))
+        stop(self, NO_MEMORY);
+    if (!self->local_used)
+        memset(self->local, 0, GB_FIBER_LOCAL);
+    self->local_used = true;
+    return self->local;
+}
+
 /* The kernel's one static object; the first thread that comes sets its size. */
 void *gb_fiber_shared(size_t bytes)
 {
     Crew *crew = now;
+    Area *fixed = &crew->blocks[crew->current->block].fixed;
 
-    if (crew->fixed.bytes == 0 && bytes <= MAX_STATIC) {
-        crew->fixed.bytes = bytes;
-        area_poison(&crew->fixed);
+    if (fixed->bytes == 0 && bytes <= MAX_STATIC) {
+        fixed->bytes = bytes;
+        area_poison(fixed);
     }
-    if (crew->fixed.bytes != bytes)
+    if (fixed->bytes != bytes)
         stop(crew->current, REFUSED);
-    return crew->fixed.at();
+    return fixed->at();
 }
 
 void *gb_fiber_shared_dynamic(void)
 {
-    return now->dynamic.at();
+    return now->blocks[now->current->block].dynamic.at();
+}
+
+void *gb_fiber_shared_of(uint32_t rank)
+{
+    now->stray |= now->blocks[rank].ended;
+    return now->blocks[rank].dynamic.at();
+}
+
+void gb_fiber_later(void (*run)(const void *what), const void *what, size_t bytes)
+{
+    Crew *crew = now;
+
+    if (crew->later_count == crew->later_room) {
+        const uint32_t room = crew->later_room ? 2 * crew->later_room : 16;
+        void *more = realloc(crew->later, room * sizeof *crew->later);
+
+        if (!more)
+            stop(crew->current, NO_MEMORY);
+        crew->later = static_cast<Later *>(more);
+        crew->later_room = room;
+    }
+    crew->later[crew->later_count].run = run;
+    memcpy(crew->later[crew->later_count++].what, what, bytes);
 }
 
 void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid)
@@ -659,21 +921,30 @@ void gb_fiber_copy_wait_groups(uint32_t pending)
 /* ---- running ---- */
 
 int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
-                 uint32_t smem_bytes, const void *args, size_t args_bytes,
-                 uint32_t seed, char *error, size_t error_bytes)
+                 uint32_t cluster, uint32_t smem_bytes, const void *args,
+                 size_t args_bytes, uint32_t seed, char *error, size_t error_bytes)
 {
     const Message message = {error, error_bytes};
     Crew *crew, *const outer = now;
+    uint32_t opened = 0;
     void *copy;
     Order order;
     int status = 0;
 
-    if (grid == 0 || block == 0 || block > MAX_BLOCK || smem_bytes > MAX_DYNAMIC)
-        return wrong(message, "%s: illegal launch: grid %u, block %u, %u bytes shared",
-                     k->symbol, grid, block, smem_bytes);
-    crew = crew_take(block);
-    copy = malloc(args_bytes ? args_bytes : 1);
-    if (!crew || !copy || !area_open(&crew->dynamic, smem_bytes)) {
+    if (grid == 0 || block == 0 || block > MAX_BLOCK || smem_bytes > MAX_DYNAMIC ||
+        cluster == 0 || cluster > MAX_CLUSTER || grid % cluster != 0)
+        return wrong(message,
+                     "%s: illegal launch: grid %u, block %u, cluster %u, %u bytes "
+                     "shared",
+                     k->symbol, grid, block, cluster, smem_bytes);
+    crew = crew_take(block, cluster);
+    copy = aligned_alloc(64, ((args_bytes | 1) + 63) & ~(size_t)63);
+    while (crew && opened < cluster &&
+           area_open(&crew->blocks[opened].dynamic, smem_bytes))
+        opened++;
+    if (!crew || !copy || opened < cluster) {
+        while (opened > 0)
+            free(crew->blocks[--opened].dynamic.base);
         free(copy);
         if (crew)
             crew_give(crew, true);
@@ -683,19 +954,25 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
     crew->body = k->body;
     crew->args = copy;
     crew->grid = grid;
-    crew->fixed.bytes = 0;
-    crew->dynamic.bytes = smem_bytes;
     seed = seed * 2654435761u | 1;
-    order = order_of_blocks(grid, &seed);
+    order = order_of_blocks(grid / cluster, &seed);
+    for (uint32_t b = 0; b < cluster; b++) {
+        crew->blocks[b].fixed.bytes = 0;
+        crew->blocks[b].dynamic.bytes = smem_bytes;
+    }
     now = crew;
-    for (uint64_t i = 0; i < grid && status == 0; i++) {
-        crew->block = (uint32_t)((order.first + i * order.step) % grid);
-        area_poison(&crew->fixed);
-        area_poison(&crew->dynamic);
-        status = run_block(crew, k->symbol, &seed, message);
+    for (uint64_t i = 0; i < grid / cluster && status == 0; i++) {
+        crew->first =
+            (uint32_t)((order.first + i * order.step) % (grid / cluster)) * cluster;
+        for (uint32_t b = 0; b < cluster; b++) {
+            area_poison(&crew->blocks[b].fixed);
+            area_poison(&crew->blocks[b].dynamic);
+        }
+        status = run_blocks(crew, k->symbol, &seed, message);
     }
     now = outer;
-    free(crew->dynamic.base);
+    for (uint32_t b = 0; b < cluster; b++)
+        free(crew->blocks[b].dynamic.base);
     free(copy);
     crew_give(crew, status == 0);
     return status;

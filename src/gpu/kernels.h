@@ -60,8 +60,8 @@ extern const int gb_kernel_count;
 const struct gb_kernel *gb_kernel_find(const char *name); /* NULL when there is none */
 
 /* Does the row run on such a device? The emulated device runs every row whose family is
- * compiled into it (all that do not need TMA, wgmma). Rows for one architecture alone run
- * where this build has their image. */
+ * compiled into it, but programs get none from it that needs TMA: those are there for tests of
+ * the kernels. Rows for one architecture alone run where this build has their image. */
 bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info);
 
 /* Thread blocks of a cluster, and so tiles side by side along n that one unit computes. */

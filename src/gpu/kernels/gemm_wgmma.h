@@ -338,8 +338,8 @@ GB_INLINE void gb_wgmma_multiplier(const gb_tma_args &p, WgmmaShared<Tile> &shar
 template <class Tile>
 GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
 {
-    extern __shared__ __align__(1024) unsigned char gb_wgmma_memory[];
-    WgmmaShared<Tile> &shared = *reinterpret_cast<WgmmaShared<Tile> *>(gb_wgmma_memory);
+    WgmmaShared<Tile> &shared =
+        *reinterpret_cast<WgmmaShared<Tile> *>(gb_wgmma_memory());
     const int wg = gb_thread() / 128;
     const int rank = (int)gb_cluster_rank();
 
@@ -374,7 +374,7 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
             gb_fewer_registers<Tile::LOADER_REGISTERS>();
         if (gb_thread() == Tile::WGS * 128)
             gb_wgmma_loader<Tile>(p, shared, rank);
-        __syncwarp();
+        gb_sync_warp();
         if (p.together > 1) {
             gb_cluster_sync(); /* those of gb_wgmma_together() */
             gb_cluster_sync();
@@ -396,10 +396,10 @@ GB_INLINE void gb_gemm_wgmma(const gb_tma_args &p)
                                                              tile::STAGES, tile::WGS,  \
                                                              tile::BUFFERS),           \
                   "GB_WGMMA_SMEM");                                                    \
-    extern "C" __global__ void __launch_bounds__(                                      \
-        tile::THREADS,                                                                 \
-        GB_WGMMA_BLOCKS(tile::BN, tile::BM, tile::STAGES, tile::WGS, tile::BUFFERS))   \
-        symbol(const __grid_constant__ struct gb_tma_args args)                        \
+    GB_KERNEL_OF(                                                                      \
+        gb_tma_args, symbol, tile::THREADS,                                            \
+        GB_WGMMA_BLOCKS(tile::BN, tile::BM, tile::STAGES, tile::WGS, tile::BUFFERS),   \
+        args)                                                                          \
     {                                                                                  \
         gb_gemm_wgmma<tile>(args);                                                     \
     }

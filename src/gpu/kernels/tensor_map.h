@@ -15,6 +15,14 @@ struct gb_tensor_map {
     uint64_t word[16];
 } __attribute__((aligned(64)));
 
+/* What the emulated device writes there, for kernels on the host (wgmma_host.h): elements of so
+ * many bytes, dimensions and strides (bytes, of the second and third) as a driver is told them, and
+ * the box of elements that a copy moves, whose rows the 128-byte swizzle keeps 128 bytes apart. */
+struct gb_host_tensor {
+    uint64_t at, dim[3], stride[2];
+    uint32_t box[2], element_bytes;
+};
+
 /* What a load asks of L2, as the hardware encodes it: lines are the next to go, the last, or
  * like any others. */
 #define GB_L2_NORMAL 0x1000000000000000u

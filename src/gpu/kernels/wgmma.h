@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in shared
  * memory, the tensor memory accelerator (TMA), and matrix products of warpgroups (wgmma). One
- * function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared memory are 32-bit.
+ * function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared memory are 32-bit. On host
+ * fibers the same: wgmma_host.h.
  *
  * A warpgroup is four warps. wgmma multiplies X (64 x 16) by Y (16 x n), both in shared
  * memory, into sums that the warpgroup's registers hold: thread t has, of every 8 columns,
@@ -13,6 +14,37 @@
 
 #include "seam.h"
 #include "tensor_map.h"
+
+/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as TMA's
+ * 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has 64 of k, the
+ * next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the next 8 of k follow
+ * 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on (leading). */
+enum { GB_ATOM_BYTES = 64 * 128 };
+
+template <bool MN>
+GB_INLINE uint64_t gb_descriptor(uint32_t at)
+{
+    const uint64_t leading = MN ? GB_ATOM_BYTES : 16, stride = 1024, swizzle_128 = 1;
+
+    return (at & 0x3ffff) >> 4 | leading >> 4 << 16 | stride >> 4 << 32 |
+           swizzle_128 << 62;
+}
+
+/* In a descriptor's units of 16 bytes, what one step of 16 along k adds. */
+template <bool MN>
+constexpr uint64_t gb_descriptor_step = MN ? 16 * 128 / 16 : 16 * 2 / 16;
+
+#if GB_SEAM_HOST
+#include "wgmma_host.h"
+#else
+
+/* A block's memory, at a multiple of 1024 bytes. */
+GB_INLINE unsigned char *gb_wgmma_memory()
+{
+    extern __shared__ __align__(1024) unsigned char gb_wgmma_bytes[];
+
+    return gb_wgmma_bytes;
+}
 
 /* ---- barriers in shared memory ---- */
 
@@ -169,6 +201,32 @@ GB_INLINE void gb_fewer_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
+/* x, which the compiler cannot know to be so. */
+GB_INLINE float gb_opaque(float x)
+{
+    float y;
+
+    asm volatile("mov.b32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Two values as 16-bit elements of one word, the first of them low. */
+GB_INLINE uint32_t gb_pack(const float (&v)[2], gb_f16)
+{
+    uint32_t both;
+
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+    return both;
+}
+
+GB_INLINE uint32_t gb_pack(const float (&v)[2], gb_bf16)
+{
+    uint32_t both;
+
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
+    return both;
+}
+
 /* Four 8x8 matrices of 16-bit elements; lane i gives the address of row i%8 of matrix i/8. */
 GB_INLINE void gb_stmatrix(uint32_t at, const uint32_t (&v)[4])
 {
@@ -196,25 +254,6 @@ GB_INLINE void gb_wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
-
-/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as TMA's
- * 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has 64 of k, the
- * next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the next 8 of k follow
- * 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on (leading). */
-enum { GB_ATOM_BYTES = 64 * 128 };
-
-template <bool MN>
-GB_INLINE uint64_t gb_descriptor(uint32_t at)
-{
-    const uint64_t leading = MN ? GB_ATOM_BYTES : 16, stride = 1024, swizzle_128 = 1;
-
-    return (at & 0x3ffff) >> 4 | leading >> 4 << 16 | stride >> 4 << 32 |
-           swizzle_128 << 62;
-}
-
-/* In a descriptor's units of 16 bytes, what one step of 16 along k adds. */
-template <bool MN>
-constexpr uint64_t gb_descriptor_step = MN ? 16 * 128 / 16 : 16 * 2 / 16;
 
 /* d := X Y + (add ? d : 0), asynchronous. X_MN, Y_MN: the operand is MN-major. */
 template <int N, class T, int X_MN, int Y_MN>
@@ -397,4 +436,5 @@ GB_WGMMA(128)
 GB_WGMMA(192)
 GB_WGMMA(256)
 
+#endif /* not GB_SEAM_HOST */
 #endif

@@ -294,22 +294,6 @@ GB_INLINE void gb_wgmma_get(const T *at, float (&v)[2])
     v[1] = gb_to_f32(T{(uint16_t)(both >> 16)});
 }
 
-GB_INLINE uint32_t gb_wgmma_pack(const float (&v)[2], gb_f16)
-{
-    uint32_t both;
-
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
-    return both;
-}
-
-GB_INLINE uint32_t gb_wgmma_pack(const float (&v)[2], gb_bf16)
-{
-    uint32_t both;
-
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(v[1]), "f"(v[0]));
-    return both;
-}
-
 /* What becomes of one warp's sums. */
 template <class Tile>
 struct WgmmaEpilogue {
@@ -405,7 +389,7 @@ struct WgmmaEpilogue {
             parity ^= 1u << b;
         } else if (reads()) {
             columns(work, part, buffer).get();
-            __syncwarp();
+            gb_sync_warp();
         }
     }
 
@@ -581,9 +565,9 @@ struct WgmmaEpilogue {
                         tall_place(gb_wgmma_pair_n(lane, a), gb_wgmma_pair_m(lane, a)),
                         Vec<float, 2>{{sums[a], sums[a + 1]}});
             }
-            __syncwarp();
+            gb_sync_warp();
             fuse_tall(work, tall);
-            __syncwarp();
+            gb_sync_warp();
         }
     }
 
@@ -600,7 +584,7 @@ struct WgmmaEpilogue {
 
         /* alpha, but unknown to be so: else the products of all parts are made ahead of the
          * loop over them, and spilled */
-        asm volatile("mov.b32 %0, %1;" : "=f"(factor) : "f"(alpha));
+        factor = gb_opaque(alpha);
         GB_UNROLL
         for (int a = 0; a < PART / 2; a += 8) {
             uint32_t packed[4];
@@ -619,11 +603,11 @@ struct WgmmaEpilogue {
                     gb_store(reinterpret_cast<float *>(at),
                              Vec<float, 2>{{v[0], v[1]}});
                 else
-                    packed[i] = gb_wgmma_pack(v, Out());
+                    packed[i] = gb_pack(v, Out());
             }
             if constexpr (sizeof(Out) == 2) {
                 if (READS)
-                    __syncwarp(); /* a lane writes where others have read C */
+                    gb_sync_warp(); /* a lane writes where others have read C */
                 gb_stmatrix(gb_smem(buffer) + (matrix ^ 4 * a), packed);
             }
         }
@@ -663,7 +647,7 @@ struct WgmmaEpilogue {
 
             if (part < Tile::PARTS) {
                 fill<false>(d[part / ACROSS] + part % ACROSS * PART / 2, buffer);
-                __syncwarp();
+                gb_sync_warp();
             }
             GB_UNROLL
             for (int i = 0; i < TURNS; i++) {
@@ -725,14 +709,14 @@ struct WgmmaEpilogue {
                 else
                     fill<false>(sums, buffer);
             }
-            __syncwarp();
+            gb_sync_warp();
             if (p.c_direct)
                 put_lines(work, part);
             else
                 columns(work, part, buffer).put_vectors();
             if (reads())
                 gb_fence_async(); /* read, before TMA fetches the next part into it */
-            __syncwarp();
+            gb_sync_warp();
             if (lane() == 0 && reads() && !p.c_direct &&
                 part + Tile::BUFFERS < Tile::PARTS)
                 fetch(work, part + Tile::BUFFERS);

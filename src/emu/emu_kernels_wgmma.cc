@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_wgmma for the emulated device: every tile once, those at least 128 wide along n with C of
+ * 16 bits, the others with C of fp32. (All four pairs of types of each would take minutes to
+ * compile, and are no other text.) */
+#include "emu_kernels.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EMU_WIDE_64(...)
+#define EMU_WIDE_128(code, ...) code(__VA_ARGS__)
+#define EMU_WIDE_256(code, ...) code(__VA_ARGS__)
+#define EMU_NARROW_64(code, ...) code(__VA_ARGS__)
+#define EMU_NARROW_128(...)
+#define EMU_NARROW_256(...)
+
+namespace
+{
+
+#include "gemm_wgmma.h"
+#include "reduce.h"
+
+#undef WGMMA
+namespace gemm_wgmma_f16
+{
+#define WGMMA(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)     \
+    EMU_WIDE_##tile_n(GB_WGMMA_CODE_##cluster, gemm_wgmma_f16_##name, gb_f16, gb_f16,  \
+                      wgs, mi, tile_m, stages, buffers)
+#include "wgmma.def"
+#undef WGMMA
+GB_REDUCE(gb_reduce_f32_f16, gb_f16, float)
+} // namespace gemm_wgmma_f16
+namespace gemm_wgmma_bf16_f32
+{
+#define WGMMA(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)     \
+    EMU_NARROW_##tile_n(GB_WGMMA_CODE_##cluster, gemm_wgmma_bf16_f32_##name, gb_bf16,  \
+                        float, wgs, mi, tile_m, stages, buffers)
+#include "wgmma.def"
+#undef WGMMA
+GB_REDUCE(gb_reduce_f32_f32, float, float)
+} // namespace gemm_wgmma_bf16_f32
+
+template <class T, void (*KERNEL)(const T &)>
+void run(const void *args)
+{
+    KERNEL(*static_cast<const T *>(args));
+}
+
+} // namespace
+
+#define EMU_SYMBOL(family, symbol) {#symbol, #family, run<gb_tma_args, family::symbol>},
+#define EMU_ROW_1(family, name)                                                        \
+    EMU_SYMBOL(family, gb_##family##_##name##_nn)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_nt)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_tn)                                      \
+    EMU_SYMBOL(family, gb_##family##_##name##_tt)
+#define EMU_ROW_2(...)
+
+const struct gb_emu_kernel gb_emu_kernels_wgmma[] = {
+#define WGMMA(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)     \
+    EMU_WIDE_##tile_n(EMU_ROW_##cluster, gemm_wgmma_f16, name)                         \
+        EMU_NARROW_##tile_n(EMU_ROW_##cluster, gemm_wgmma_bf16_f32, name)
+#include "wgmma.def"
+#undef WGMMA
+    {"gb_reduce_f32_f16", "gemm_wgmma_f16",
+     run<gb_gemm_args, gemm_wgmma_f16::gb_reduce_f32_f16>},
+    {"gb_reduce_f32_f32", "gemm_wgmma_bf16_f32",
+     run<gb_gemm_args, gemm_wgmma_bf16_f32::gb_reduce_f32_f32>},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wgmma.h on the host, for kernels that run on fibers: what is asynchronous on a device happens
+ * as late, or as soon, as is legal.
+ *
+ * Shared memory has the addresses that it has on a device, from 1024 on. TMA's copies are made some
+ * time after they were asked for. Products are made when they are waited for: what overwrites
+ * their operands too early is seen as well. */
+#ifndef GB_WGMMA_HOST_H
+#define GB_WGMMA_HOST_H
+
+enum { GB_HOST_SMEM = 1024 };
+
+GB_INLINE unsigned char *gb_wgmma_memory()
+{
+    return static_cast<unsigned char *>(gb_fiber_shared_dynamic());
+}
+
+GB_INLINE uint32_t gb_smem(const void *at)
+{
+    return GB_HOST_SMEM +
+           (uint32_t)(static_cast<const unsigned char *>(at) - gb_wgmma_memory());
+}
+
+/* The same place of a block of the cluster. */
+GB_INLINE unsigned char *gb_host_of(uint32_t rank, uint32_t at)
+{
+    return static_cast<unsigned char *>(gb_fiber_shared_of(rank)) + at - GB_HOST_SMEM;
+}
+
+GB_INLINE unsigned char *gb_host_at(uint32_t at)
+{
+    return gb_wgmma_memory() + at - GB_HOST_SMEM;
+}
+
+/* ---- barriers in shared memory ---- */
+
+struct HostBar {
+    int16_t arrivals, left; /* of a phase; that are still to come */
+    int32_t bytes : 31;     /* likewise, of TMA: less than none while they are ahead */
+    uint32_t phase : 1;
+};
+static_assert(sizeof(HostBar) == 8, "as large as the device's");
+
+GB_INLINE HostBar *gb_host_bar(uint32_t rank, uint32_t bar)
+{
+    return reinterpret_cast<HostBar *>(gb_host_of(rank, bar));
+}
+
+static inline void gb_host_bar_change(HostBar *b, int arrivals, int32_t bytes)
+{
+    b->left = (int16_t)(b->left - arrivals);
+    b->bytes += bytes;
+    if (b->left == 0 && b->bytes == 0) {
+        b->left = b->arrivals;
+        b->phase ^= 1;
+    }
+}
+
+GB_INLINE void gb_bar_init(uint32_t bar, uint32_t arrivals)
+{
+    *gb_host_bar(gb_fiber_rank(), bar) = {(int16_t)arrivals, (int16_t)arrivals, 0, 0};
+}
+
+GB_INLINE void gb_bar_fence_init()
+{
+}
+
+GB_INLINE void gb_bar_expect(uint32_t bar, uint32_t bytes)
+{
+    gb_host_bar_change(gb_host_bar(gb_fiber_rank(), bar), 1, (int32_t)bytes);
+}
+
+GB_INLINE void gb_bar_arrive(uint32_t bar)
+{
+    gb_host_bar_change(gb_host_bar(gb_fiber_rank(), bar), 1, 0);
+}
+
+GB_INLINE void gb_bar_arrive_at(uint32_t bar, uint32_t rank)
+{
+    gb_host_bar_change(gb_host_bar(rank, bar), 1, 0);
+}
+
+struct HostWait {
+    const HostBar *bar;
+    uint32_t parity;
+};
+
+static inline bool gb_host_passed(void *what)
+{
+    const HostWait *w = static_cast<const HostWait *>(what);
+
+    return w->bar->phase != w->parity;
+}
+
+GB_INLINE void gb_bar_wait(uint32_t bar, uint32_t parity, int line = __builtin_LINE())
+{
+    HostWait w = {gb_host_bar(gb_fiber_rank(), bar), parity};
+
+    if (!gb_host_passed(&w))
+        gb_fiber_await(line, gb_host_passed, &w);
+}
+
+template <int THREADS>
+GB_INLINE void gb_named_sync(int id, int line = __builtin_LINE())
+{
+    gb_fiber_group(line, (uint32_t)id, THREADS, nullptr, nullptr);
+}
+
+GB_INLINE uint32_t gb_cluster_rank()
+{
+    return gb_fiber_rank();
+}
+
+GB_INLINE void gb_cluster_sync()
+{
+    gb_fiber_cluster(0); /* all threads, wherever they are */
+}
+
+GB_INLINE void gb_load_of(float (&v)[4], uint32_t at, uint32_t rank)
+{
+    __builtin_memcpy(v, gb_host_of(rank, at), sizeof v);
+}
+
+/* ---- launches that overlap: here none does ---- */
+
+GB_INLINE void gb_await_last()
+{
+}
+
+GB_INLINE void gb_allow_next()
+{
+}
+
+/* ---- TMA ---- */
+
+GB_INLINE void gb_tma_prefetch(const gb_tensor_map *)
+{
+}
+
+/* Where 16 bytes lie that the 128-byte swizzle moves: as the hardware does, by the address. */
+GB_INLINE uint32_t gb_host_swizzled(uint32_t at)
+{
+    return at ^ (at >> 7 & 7) << 4;
+}
+
+struct HostBox {
+    const gb_tensor_map *map;
+    uint32_t rank, to, bar;
+    int x, y, z;
+};
+
+static void gb_host_tma(const void *what)
+{
+    const HostBox &b = *static_cast<const HostBox *>(what);
+    gb_host_tensor t;
+    uint32_t size;
+
+    __builtin_memcpy(&t, b.map, sizeof t);
+    size = t.element_bytes;
+    for (uint32_t j = 0; j < t.box[1]; j++)
+        for (uint32_t i = 0; i < t.box[0]; i++) {
+            const int64_t x = (int64_t)b.x + i, y = (int64_t)b.y + j;
+            const uint32_t place = b.to + j * 128 + i * size; /* however short a row */
+            unsigned char *here =
+                gb_host_of(b.rank, gb_host_swizzled(place & ~15u) | (place & 15));
+
+            if (x < 0 || y < 0 || b.z < 0 || (uint64_t)x >= t.dim[0] ||
+                (uint64_t)y >= t.dim[1] || (uint64_t)b.z >= t.dim[2])
+                __builtin_memset(here, 0, size);
+            else
+                __builtin_memcpy(here,
+                                 reinterpret_cast<const unsigned char *>(
+                                     (uintptr_t)t.at + (uint64_t)x * size +
+                                     (uint64_t)y * t.stride[0] +
+                                     (uint64_t)b.z * t.stride[1]),
+                                 size);
+        }
+    gb_host_bar_change(gb_host_bar(b.rank, b.bar), 0,
+                       -(int32_t)(t.box[0] * t.box[1] * size));
+}
+
+GB_INLINE void gb_tma_load(uint32_t to, const gb_tensor_map *map, uint32_t bar, int x,
+                           int y, int z, uint64_t)
+{
+    const HostBox b = {map, gb_fiber_rank(), to, bar, x, y, z};
+
+    gb_fiber_later(gb_host_tma, &b, sizeof b);
+}
+
+GB_INLINE void gb_tma_multicast(uint32_t to, const gb_tensor_map *map, uint32_t bar,
+                                int x, int y, int z, uint64_t, uint16_t blocks)
+{
+    for (uint32_t rank = 0; rank < 16; rank++) {
+        const HostBox b = {map, rank, to, bar, x, y, z};
+
+        if (blocks >> rank & 1)
+            gb_fiber_later(gb_host_tma, &b, sizeof b);
+    }
+}
+
+GB_INLINE void gb_fence_async()
+{
+}
+
+/* ---- registers ---- */
+
+template <int N>
+GB_INLINE void gb_more_registers()
+{
+}
+
+template <int N>
+GB_INLINE void gb_fewer_registers()
+{
+}
+
+GB_INLINE float gb_opaque(float x)
+{
+    return x;
+}
+
+template <class T>
+GB_INLINE uint32_t gb_pack(const float (&v)[2], T)
+{
+    T low, high;
+
+    gb_from_f32(v[0], low);
+    gb_from_f32(v[1], high);
+    return low.bits | (uint32_t)high.bits << 16;
+}
+
+struct HostRows {
+    unsigned char *row;
+    const uint32_t *v;
+};
+
+static void gb_host_stmatrix(void *const *lanes)
+{
+    for (int l = 0; l < GB_LANES; l++)
+        for (int q = 0; q < 4; q++) {
+            const HostRows *to = static_cast<HostRows *>(lanes[8 * q + l / 4]);
+
+            __builtin_memcpy(to->row + l % 4 * 4,
+                             &static_cast<HostRows *>(lanes[l])->v[q], 4);
+        }
+}
+
+GB_INLINE void gb_stmatrix(uint32_t at, const uint32_t (&v)[4],
+                           int line = __builtin_LINE())
+{
+    HostRows mine = {gb_host_at(at), v};
+
+    gb_fiber_warp(line, &mine, gb_host_stmatrix);
+}
+
+/* ---- wgmma ---- */
+
+/* One product of this thread's warpgroup: 64 by n by 16. */
+struct HostProductOf {
+    void (*multiply)(float *const *d, const HostProductOf &op);
+    float *d;
+    uint64_t x, y;
+    int add, group;
+};
+
+/* What a thread has asked for. */
+struct HostProducts {
+    int count, groups; /* groups that were committed */
+    int due;           /* of them all but so many are to be done now */
+    HostProductOf of[64];
+};
+static_assert(sizeof(HostProducts) <= GB_FIBER_LOCAL, "room");
+
+GB_INLINE HostProducts *gb_host_products_here()
+{
+    return static_cast<HostProducts *>(gb_fiber_local());
+}
+
+/* Element (row, k) of an operand, wherever its descriptor says. */
+template <class T>
+GB_INLINE float gb_host_element(uint64_t descriptor, bool mn, int row, int k)
+{
+    const uint32_t begin = (uint32_t)(descriptor & 0x3fff) << 4;
+    const uint32_t leading = (uint32_t)(descriptor >> 16 & 0x3fff) << 4;
+    const uint32_t stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
+    const uint32_t at =
+        mn ? begin + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * 2
+           : begin + row / 8 * stride + row % 8 * 128 + k * 2;
+    T x;
+
+    __builtin_memcpy(&x, gb_host_at(gb_host_swizzled(at & ~15u) | (at & 15)), sizeof x);
+    return gb_to_f32(x);
+}
+
+template <int N, class T, int X_MN, int Y_MN>
+GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
+{
+    static thread_local double y[16][N];
+    double x[16], sum[N];
+
+    for (int k = 0; k < 16; k++)
+        for (int n = 0; n < N; n++)
+            y[k][n] = gb_host_element<T>(op.y, Y_MN, n, k);
+    for (int r = 0; r < 64; r++) {
+        /* the four threads that hold a row, and where */
+        float *const *of = d + r / 16 * 32 + r % 8 * 4;
+        const int half = r % 16 / 8 * 2;
+
+        for (int k = 0; k < 16; k++)
+            x[k] = gb_host_element<T>(op.x, X_MN, r, k);
+        for (int n = 0; n < N; n++)
+            sum[n] = op.add ? (double)of[n % 8 / 2][n / 8 * 4 + half + n % 2] : 0;
+        for (int k = 0; k < 16; k++)
+            for (int n = 0; n < N; n++)
+                sum[n] += x[k] * y[k][n];
+        for (int n = 0; n < N; n++)
+            of[n % 8 / 2][n / 8 * 4 + half + n % 2] = (float)sum[n];
+    }
+}
+
+template <int N, class T, int X_MN, int Y_MN>
+static void gb_host_multiply(float *const *d, const HostProductOf &op)
+{
+    gb_host_multiply_text<N, T, X_MN, Y_MN>(d, op);
+}
+
+#if defined(__x86_64__)
+/* The same bits: products of 16-bit elements are exact in a double. */
+template <int N, class T, int X_MN, int Y_MN>
+__attribute__((target("avx2,fma"))) static void
+gb_host_multiply_fma(float *const *d, const HostProductOf &op)
+{
+    gb_host_multiply_text<N, T, X_MN, Y_MN>(d, op);
+}
+#endif
+
+GB_INLINE void gb_wgmma_fence()
+{
+}
+
+GB_INLINE void gb_wgmma_commit()
+{
+    gb_host_products_here()->groups++;
+}
+
+/* All threads of a warpgroup: the products of old groups, in order. */
+static void gb_host_perform(void *const *threads)
+{
+    HostProducts *first = static_cast<HostProducts *>(threads[0]);
+    int done = 0;
+
+    for (; done < first->count && first->of[done].group < first->groups - first->due;
+         done++) {
+        float *d[128];
+
+        for (int t = 0; t < 128; t++)
+            d[t] = static_cast<HostProducts *>(threads[t])->of[done].d;
+        first->of[done].multiply(d, first->of[done]);
+    }
+    for (int t = 0; t < 128; t++) {
+        HostProducts *p = static_cast<HostProducts *>(threads[t]);
+
+        p->count -= done;
+        __builtin_memmove(p->of, p->of + done, (size_t)p->count * sizeof *p->of);
+    }
+}
+
+template <int N>
+GB_INLINE void gb_wgmma_wait(int line = __builtin_LINE())
+{
+    HostProducts *mine = gb_host_products_here();
+
+    mine->due = N;
+    if (mine->count == 0 || mine->of[0].group >= mine->groups - N)
+        return; /* nobody waits for anybody */
+    gb_fiber_group(line, 16 + gb_fiber_thread() / 128, 128, mine, gb_host_perform);
+}
+
+template <int N, class T, int X_MN, int Y_MN>
+struct GbWgmma {
+    static void mma(float *d, uint64_t x, uint64_t y, int add)
+    {
+        HostProducts *mine = gb_host_products_here();
+        void (*multiply)(float *const *, const HostProductOf &) =
+            gb_host_multiply<N, T, X_MN, Y_MN>;
+
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+            multiply = gb_host_multiply_fma<N, T, X_MN, Y_MN>;
+#endif
+        mine->of[mine->count++] = {multiply, d, x, y, add, mine->groups};
+    }
+};
+
+#endif
