@@ -57,8 +57,7 @@ static struct gb_device dev = {.ops = &ops, .info = {.multiprocessors = 4}};
 
 struct product {
     const char *name;
-    int tile; /* of fiber_hopper.h */
-    bool pairs;
+    int tile, pairs; /* of fiber_hopper.h; 1: of its row of pairs */
     const char *layout;
     int m, n, k, gap_c; /* ldc = m + gap_c */
     double alpha, beta;
@@ -68,26 +67,25 @@ struct product {
 };
 
 static const struct product products[] = {
-    {"turns", 0, false, "nt", 392, 264, 192, 0, 1, 0, 0, 0, 0, false, 1},
-    {"turns, K-major", 0, false, "tn", 264, 200, 320, 0, 1, 0, 0, 0, 0, false, 1},
-    {"C is read", 0, false, "nn", 392, 136, 192, 0, -1, 1, 0, 0, 0, false, 1},
-    {"C begins anywhere", 0, false, "nn", 261, 136, 72, 2, 1, 1, 0, 0, 0, false, 1},
-    {"no sums", 0, false, "nn", 1032, 200, 8, 0, 0, -1, 0, 0, 0, false, 1},
-    {"carried sums", 0, false, "nn", 264, 136, 200, 0, 1, -1, 0, 64, 0, false, 2},
-    {"fused", 0, false, "nn", 264, 136, 72, 0, 1, 1, 0, 0, 0, true, 1},
-    {"pairs", 0, true, "nt", 264, 392, 320, 0, 1, 0, 0, 0, 0, false, 2},
-    {"pairs, K-major", 0, true, "tn", 264, 264, 320, 0, 1, 0, 0, 0, 0, false, 2},
-    {"clusters of 2", 0, false, "nn", 136, 136, 256, 0, 1, 1, 128, 0, 0, false, 0},
-    {"clusters of 4, fused", 0, false, "tn", 136, 72, 512, 0, 1, 1, 128, 0, 0, true, 0},
-    {"a tail", 0, false, "nn", 392, 200, 512, 0, 1, 0, 0, 0, 2, false, 5},
-    {"two warpgroups", 1, false, "nt", 392, 264, 192, 0, 1, 0, 0, 0, 0, false, 1},
-    {"C is read by two", 1, false, "nn", 264, 264, 128, 0, 1, 1, 0, 0, 0, false, 1},
-    {"two of a cluster of 4", 1, false, "nn", 136, 136, 512, 0, 1, 0, 128, 0, 0, false,
-     0},
-    {"fp32", 2, false, "tt", 392, 200, 192, 0, 1, 0, 0, 0, 0, false, 1},
-    {"fp32 is read", 2, false, "nn", 264, 136, 72, 0, -1, 1, 0, 0, 0, false, 1},
-    {"fp32 begins anywhere", 2, false, "nn", 261, 136, 72, 2, 1, 1, 0, 0, 0, false, 1},
-    {"no sums of two", 1, false, "nn", 1032, 264, 8, 0, 0, 1, 0, 0, 0, false, 1},
+    {"turns", 0, 0, "nt", 392, 264, 192, 0, 1, 0, 0, 0, 0, false, 1},
+    {"turns, K-major", 0, 0, "tn", 264, 200, 320, 0, 1, 0, 0, 0, 0, false, 1},
+    {"C is read", 0, 0, "nn", 392, 136, 192, 0, -1, 1, 0, 0, 0, false, 1},
+    {"C begins anywhere", 0, 0, "nn", 261, 136, 72, 2, 1, 1, 0, 0, 0, false, 1},
+    {"no sums", 0, 0, "nn", 1032, 200, 8, 0, 0, -1, 0, 0, 0, false, 1},
+    {"carried sums", 0, 0, "nn", 264, 136, 200, 0, 1, -1, 0, 64, 0, false, 2},
+    {"fused", 0, 0, "nn", 264, 136, 72, 0, 1, 1, 0, 0, 0, true, 1},
+    {"pairs", 0, 1, "nt", 264, 392, 320, 0, 1, 0, 0, 0, 0, false, 2},
+    {"pairs, K-major", 0, 1, "tn", 264, 264, 320, 0, 1, 0, 0, 0, 0, false, 2},
+    {"clusters of 2", 0, 0, "nn", 136, 136, 256, 0, 1, 1, 128, 0, 0, false, 0},
+    {"clusters of 4, fused", 0, 0, "tn", 136, 72, 512, 0, 1, 1, 128, 0, 0, true, 0},
+    {"a tail", 0, 0, "nn", 392, 200, 512, 0, 1, 0, 0, 0, 2, false, 5},
+    {"two warpgroups", 1, 0, "nt", 392, 264, 192, 0, 1, 0, 0, 0, 0, false, 1},
+    {"C is read by two", 1, 0, "nn", 264, 264, 128, 0, 1, 1, 0, 0, 0, false, 1},
+    {"two of a cluster of 4", 1, 0, "nn", 136, 136, 512, 0, 1, 0, 128, 0, 0, false, 0},
+    {"fp32", 2, 0, "tt", 392, 200, 192, 0, 1, 0, 0, 0, 0, false, 1},
+    {"fp32 is read", 2, 0, "nn", 264, 136, 72, 0, -1, 1, 0, 0, 0, false, 1},
+    {"fp32 begins anywhere", 2, 0, "nn", 261, 136, 72, 2, 1, 1, 0, 0, 0, false, 1},
+    {"no sums of two", 1, 0, "nn", 1032, 264, 8, 0, 0, 1, 0, 0, 0, false, 1},
 };
 
 static int element(int matrix, int i, int j)
