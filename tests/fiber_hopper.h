@@ -23,7 +23,7 @@ struct hopper_site {
     int line;
 };
 int hopper_sites(const struct hopper_site **sites);
-void hopper_drop(int site); /* -1: none */
+void hopper_drop(uint64_t which); /* a bit for each; 0: none */
 
 #ifdef __cplusplus
 }

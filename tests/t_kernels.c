@@ -926,15 +926,17 @@ static bool runs(const struct gb_kernel *k)
     struct gb_module *m;
     struct gb_function *f;
     char symbol[96];
-    bool there;
+    enum gb_status status;
 
     if (hardware || !(k->flags & GB_K_TMA))
         return gb_kernel_runs(k, &dev->info);
     must(ops->module_load(dev, k->family, NULL, 0, &m), k->family);
     gb_kernel_symbol(k, 'n', 'n', symbol, sizeof symbol);
-    there = ops->module_get(dev, m, symbol, &f) == GB_SUCCESS;
+    status = ops->module_get(dev, m, symbol, &f);
+    if (status != GB_E_UNSUPPORTED)
+        must(status, symbol);
     ops->module_unload(dev, m);
-    return there;
+    return status == GB_SUCCESS;
 }
 
 /* The first row of the family that runs here. */

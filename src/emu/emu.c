@@ -15,8 +15,8 @@
 #include "emu_state.h"
 #include "fault.h"
 #include "fiber.h"
-#include "tensor_map.h"
 #include "log.h"
+#include "tensor_map.h"
 #include "util.h"
 
 enum {

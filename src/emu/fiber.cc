@@ -50,7 +50,8 @@ constexpr size_t STACK = 64 << 10;
 #endif
 constexpr uint32_t WARP = 32;
 constexpr uint32_t MAX_BLOCK = 1024, MAX_CLUSTER = 8;
-constexpr int MAX_IDLE = 4; /* crews kept for the next run */
+constexpr uint32_t MAX_ROUNDS = 1u << 22; /* of one block */
+constexpr int MAX_IDLE = 4;               /* crews kept for the next run */
 constexpr size_t MAX_STATIC = 48
                               << 10; /* of static shared memory, as on every device */
 constexpr size_t MAX_DYNAMIC = 227 << 10; /* as on the largest device */
@@ -61,7 +62,7 @@ constexpr size_t GUARD = 0; /* the sanitizer's own zones see more */
 constexpr size_t GUARD = 64; /* bytes after an area of shared memory */
 #endif
 
-enum State { READY, WAITING, MEETING, AWAITING, DONE, REFUSED, NO_MEMORY };
+enum State { READY, WAITING, MEETING, AWAITING, DONE, REFUSED, ASTRAY, NO_MEMORY };
 
 /* Where execution may be switched to and from. */
 struct Context {
@@ -102,7 +103,8 @@ struct Fiber {
     Context context;
     Crew *crew;
     uint32_t thread, block; /* in its block; of the crew */
-    int line; /* of the barrier, or the warp's meeting, that it waits at */
+    int line;               /* where it waits */
+    const char *why;        /* it went astray */
     State state;
     void *mine; /* what it brought to the meeting */
     void (*all)(void *const *lanes);
@@ -118,6 +120,7 @@ struct Fiber {
 /* A rendezvous of some of a block's threads, or of a cluster's. */
 struct Group {
     uint32_t come, held; /* who is there; meetings held so far */
+    uint32_t threads;    /* of whom so many are to come */
     int line;
     void **given;
 };
@@ -638,6 +641,8 @@ int run_blocks(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
     /* one of several blocks, or none, falls far behind the others */
     const uint32_t slow =
         crew->count > 1 ? draw(seed) % (crew->count + 1) : MAX_CLUSTER;
+    uint32_t rounds = 0;
+
     for (uint32_t i = 0; i < crew->threads; i++)
         crew->fibers[i].state = READY;
     for (uint32_t b = 0; b < crew->count; b++)
@@ -660,8 +665,13 @@ int run_blocks(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
                 return wrong(m,
                              "block %u: too much shared memory, or two objects of it",
                              crew->first + f->block);
+            if (f->state == ASTRAY)
+                return wrong(m, "block %u: thread %u: %s", crew->first + f->block,
+                             f->thread, f->why);
             ended &= f->state == DONE;
         }
+        if (++rounds == MAX_ROUNDS)
+            return wrong(m, "block %u: goes on and on", crew->first);
         if (crew->stray)
             return wrong(m, "block %u or its neighbours: reached after its end",
                          crew->first);
@@ -698,6 +708,17 @@ uint32_t gb_fiber_thread(void)
 uint32_t gb_fiber_block(void)
 {
     return now->first + now->current->block;
+}
+
+void gb_fiber_refuse(const char *why)
+{
+    now->current->why = why;
+    stop(now->current, ASTRAY);
+}
+
+uint32_t gb_fiber_cluster_size(void)
+{
+    return now->count;
 }
 
 uint32_t gb_fiber_rank(void)
@@ -762,14 +783,16 @@ static void come(Group *g, int line, uint32_t place, uint32_t threads, void *min
 
     if (g->given)
         g->given[place] = mine;
-    if (g->come++ == 0)
+    if (g->come++ == 0) {
         g->line = line;
+        g->threads = threads;
+    } else if (g->line != line || g->threads != threads) {
+        gb_fiber_refuse("threads come to one barrier from two places");
+    }
     if (g->come < threads) {
         gb_fiber_await(line, held, &h);
         return;
     }
-    if (g->line != line)
-        stop(self, REFUSED);
     g->come = 0;
     if (all) {
         /* in the order of threads; those that do not take part left no gift */
@@ -780,7 +803,7 @@ static void come(Group *g, int line, uint32_t place, uint32_t threads, void *min
             if (g->given[i])
                 given[n++] = g->given[i];
         if (n != threads)
-            stop(self, REFUSED);
+            gb_fiber_refuse("a thread came twice to one barrier");
         all(given);
     }
     if (g->given)
@@ -948,7 +971,7 @@ int gb_fiber_run(const struct gb_emu_kernel *k, uint32_t grid, uint32_t block,
         free(copy);
         if (crew)
             crew_give(crew, true);
-        return no_memory(message, k->symbol, block);
+        return no_memory(message, k->symbol, block * cluster);
     }
     memcpy(copy, args, args_bytes);
     crew->body = k->body;

@@ -57,9 +57,12 @@ void gb_fiber_group(int line, uint32_t id, uint32_t threads, void *mine,
 void gb_fiber_cluster(int line);
 /* Until ready(what), which others bring about. */
 void gb_fiber_await(int line, bool (*ready)(void *what), void *what);
-/* This block's place in its cluster, and the dynamic shared memory of any of it; of one that has
+/* Ends the run: the kernel made a mistake. `why` is a literal. */
+void gb_fiber_refuse(const char *why);
+/* This block's place in its cluster, how many that has, and the dynamic shared memory of any of it; of one that has
  * ended it is a mistake to ask. */
 uint32_t gb_fiber_rank(void);
+uint32_t gb_fiber_cluster_size(void);
 void *gb_fiber_shared_of(uint32_t rank);
 /* run(what) some time later, at the latest when nothing else goes on: `bytes` (at most
  * GB_FIBER_LATER) of what are copied. It may ask for gb_fiber_shared_of() alone. */

@@ -2,6 +2,9 @@
 /* wgmma.h on the host, for kernels that run on fibers: what is asynchronous on a device happens
  * as late, or as soon, as is legal.
  *
+ * Waits for an earlier launch and fences have no effect here: nothing overlaps a launch, and all
+ * that is written is seen.
+ *
  * Shared memory has the addresses that it has on a device, from 1024 on. TMA's copies are made some
  * time after they were asked for. Products are made when they are waited for: what overwrites
  * their operands too early is seen as well. */
@@ -24,12 +27,12 @@ GB_INLINE uint32_t gb_smem(const void *at)
 /* The same place of a block of the cluster. */
 GB_INLINE unsigned char *gb_host_of(uint32_t rank, uint32_t at)
 {
-    return static_cast<unsigned char *>(gb_fiber_shared_of(rank)) + at - GB_HOST_SMEM;
+    return static_cast<unsigned char *>(gb_fiber_shared_of(rank)) + (at - GB_HOST_SMEM);
 }
 
 GB_INLINE unsigned char *gb_host_at(uint32_t at)
 {
-    return gb_wgmma_memory() + at - GB_HOST_SMEM;
+    return gb_wgmma_memory() + (at - GB_HOST_SMEM);
 }
 
 /* ---- barriers in shared memory ---- */
@@ -77,6 +80,8 @@ GB_INLINE void gb_bar_arrive(uint32_t bar)
 
 GB_INLINE void gb_bar_arrive_at(uint32_t bar, uint32_t rank)
 {
+    if (rank >= gb_fiber_cluster_size())
+        gb_fiber_refuse("an arrival at a block that the cluster does not have");
     gb_host_bar_change(gb_host_bar(rank, bar), 1, 0);
 }
 
@@ -103,6 +108,9 @@ GB_INLINE void gb_bar_wait(uint32_t bar, uint32_t parity, int line = __builtin_L
 template <int THREADS>
 GB_INLINE void gb_named_sync(int id, int line = __builtin_LINE())
 {
+    static_assert(THREADS % 32 == 0, "whole warps");
+    if (id < 1 || id > 15) /* 0 is gb_sync()'s */
+        gb_fiber_refuse("a block has 16 barriers");
     gb_fiber_group(line, (uint32_t)id, THREADS, nullptr, nullptr);
 }
 
@@ -118,6 +126,8 @@ GB_INLINE void gb_cluster_sync()
 
 GB_INLINE void gb_load_of(float (&v)[4], uint32_t at, uint32_t rank)
 {
+    if (rank >= gb_fiber_cluster_size())
+        gb_fiber_refuse("a load from a block that the cluster does not have");
     __builtin_memcpy(v, gb_host_of(rank, at), sizeof v);
 }
 
@@ -148,6 +158,7 @@ struct HostBox {
     uint32_t rank, to, bar;
     int x, y, z;
 };
+static_assert(sizeof(HostBox) <= GB_FIBER_LATER, "room");
 
 static void gb_host_tma(const void *what)
 {
@@ -190,7 +201,9 @@ GB_INLINE void gb_tma_load(uint32_t to, const gb_tensor_map *map, uint32_t bar, 
 GB_INLINE void gb_tma_multicast(uint32_t to, const gb_tensor_map *map, uint32_t bar,
                                 int x, int y, int z, uint64_t, uint16_t blocks)
 {
-    for (uint32_t rank = 0; rank < 16; rank++) {
+    if (blocks >> gb_fiber_cluster_size() != 0)
+        gb_fiber_refuse("a copy to a block that the cluster does not have");
+    for (uint32_t rank = 0; rank < gb_fiber_cluster_size(); rank++) {
         const HostBox b = {map, rank, to, bar, x, y, z};
 
         if (blocks >> rank & 1)
@@ -292,10 +305,13 @@ GB_INLINE float gb_host_element(uint64_t descriptor, bool mn, int row, int k)
     return gb_to_f32(x);
 }
 
+/* One for all tiles: threads have little room for what is theirs alone. */
+static thread_local double gb_host_y[16][256];
+
 template <int N, class T, int X_MN, int Y_MN>
 GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
 {
-    static thread_local double y[16][N];
+    double(&y)[16][256] = gb_host_y;
     double x[16], sum[N];
 
     for (int k = 0; k < 16; k++)
@@ -349,6 +365,20 @@ static void gb_host_perform(void *const *threads)
     HostProducts *first = static_cast<HostProducts *>(threads[0]);
     int done = 0;
 
+    for (int t = 1; t < 128; t++) {
+        const HostProducts *p = static_cast<HostProducts *>(threads[t]);
+        bool same = p->count == first->count && p->groups == first->groups &&
+                    p->due == first->due;
+
+        for (int i = 0; same && i < p->count; i++)
+            same = p->of[i].multiply == first->of[i].multiply &&
+                   p->of[i].x == first->of[i].x && p->of[i].y == first->of[i].y &&
+                   p->of[i].add == first->of[i].add &&
+                   p->of[i].group == first->of[i].group;
+        if (!same)
+            gb_fiber_refuse("threads of a warpgroup ask for different products");
+    }
+
     for (; done < first->count && first->of[done].group < first->groups - first->due;
          done++) {
         float *d[128];
@@ -388,6 +418,10 @@ struct GbWgmma {
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
             multiply = gb_host_multiply_fma<N, T, X_MN, Y_MN>;
 #endif
+        if (mine->count == (int)(sizeof mine->of / sizeof *mine->of))
+            gb_fiber_refuse("too many products under way");
+        if (x >> 62 != 1 || y >> 62 != 1)
+            gb_fiber_refuse("an operand without the 128-byte swizzle");
         mine->of[mine->count++] = {multiply, d, x, y, add, mine->groups};
     }
 };
