@@ -117,9 +117,24 @@ enum {
     OVERRUN_DYNAMIC,
     TOO_MUCH,
     TWO_OBJECTS,
+    OVERRUN_ODD,
     ALONE,
-    OTHER_MEETING
+    OTHER_MEETING,
+    NEVER,
+    TWO_PLACES,
+    AFTER_END
 };
+
+static bool never(void *what)
+{
+    (void)what;
+    return false;
+}
+
+static void nothing(const void *what)
+{
+    (void)what;
+}
 
 static void wrong(const void *args)
 {
@@ -146,6 +161,23 @@ static void wrong(const void *args)
     case TWO_OBJECTS:
         gb_fiber_shared(256);
         gb_fiber_shared(128);
+        break;
+    case OVERRUN_ODD:
+        ((volatile char *)gb_fiber_shared(250))[250] = 0;
+        break;
+    case NEVER:
+        gb_fiber_later(nothing, &odd, sizeof odd);
+        gb_fiber_await(1, never, NULL);
+        break;
+    case TWO_PLACES:
+        gb_fiber_group(odd ? 1 : 2, 3, 64, NULL, NULL);
+        break;
+    case AFTER_END: /* the first block has ended when the second asks */
+        if (gb_fiber_rank() == 1)
+            for (int i = 0; i < 100; i++) {
+                gb_fiber_sync(1);
+                gb_fiber_shared_of(0);
+            }
         break;
     case ALONE:
         if (odd)
@@ -280,6 +312,10 @@ static void check_mistakes(void)
         {TWO_OBJECTS, "two objects"},
         {ALONE, "not all of its warp come"},
         {OTHER_MEETING, "not all of its warp come"},
+        {NEVER, "for what never comes"},
+        {TWO_PLACES, "to one barrier from two places"},
+        {AFTER_END, "reached after its end"},
+        {OVERRUN_ODD, "outside the shared memory"},
 /* an address sanitizer ends the process at these itself */
 #if !defined(__SANITIZE_ADDRESS__)
         {OVERRUN, "outside the shared memory"},
@@ -296,17 +332,22 @@ static void check_mistakes(void)
                         .threads = 64,
                         .way = cases[i].way};
         struct gb_emu_kernel k = {.symbol = "wrong", .family = "test", .body = wrong};
-        int rc = gb_fiber_run(&k, 3, 64, 1, 128, &j, sizeof j, 1, error, sizeof error);
+        int rc = gb_fiber_run(&k, 4, 64, cases[i].way == AFTER_END ? 2 : 1, 128, &j,
+                              sizeof j, 1, error, sizeof error);
 
         ok(rc == -1 && strstr(error, cases[i].message), "found: %s", error);
         ok(run(count, &j, 1, 1, error, sizeof error) == 0 && place == 64 &&
                out[63] == 1,
            "and the next kernel runs");
     }
+    struct gb_emu_kernel k = {.symbol = "count", .family = "test", .body = count};
     struct job j = {.threads = 2048};
     ok(run(count, &j, 1, 1, error, sizeof error) == -1 &&
            strstr(error, "illegal launch"),
        "a block that is too large is refused: %s", error);
+    ok(gb_fiber_run(&k, 3, 64, 2, 0, &j, sizeof j, 1, error, sizeof error) == -1 &&
+           strstr(error, "cluster 2"),
+       "a grid of halves of clusters too: %s", error);
 }
 
 static void *thread_main(void *arg)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "emu.h"
 #include "fiber_hopper.h"
 #include "kernels.h"
 #include "launch.h"
@@ -39,25 +40,7 @@ static enum gb_status run_shaped(struct gb_device *dev, struct gb_stream *s,
     }
 }
 
-static enum gb_status describe(struct gb_device *dev, const struct gb_tensor *tensor,
-                               struct gb_tensor_map *map)
-{
-    const struct gb_host_tensor t = {
-        .at = tensor->at,
-        .dim = {tensor->dim[0], tensor->dim[1], tensor->dim[2]},
-        .stride = {tensor->stride[0], tensor->stride[1]},
-        .box = {tensor->box[0], tensor->box[1]},
-        .element_bytes = tensor->type == GB_F32 ? 4 : 2,
-    };
-
-    (void)dev;
-    memset(map, 0, sizeof *map);
-    memcpy(map, &t, sizeof t);
-    return GB_SUCCESS;
-}
-
-static const struct gb_device_ops ops = {.launch_shaped = run_shaped,
-                                         .tensor_map = describe};
+static struct gb_device_ops ops = {.launch_shaped = run_shaped};
 static struct gb_device dev = {.ops = &ops, .info = {.multiprocessors = 4}};
 
 struct product {
@@ -249,45 +232,44 @@ static const char *file_of(const struct hopper_site *s)
     return strrchr(s->file, '/') ? strrchr(s->file, '/') + 1 : s->file;
 }
 
-static const char *why_needless(const struct hopper_site *sites, int count, int x)
+/* Which of its function's places in its file, from 1 on. */
+static int nth(const struct hopper_site *sites, int count, int x)
 {
-    int nth = 0;
+    int n = 0;
 
     for (int i = 0; i < count; i++)
-        nth += strcmp(sites[i].what, sites[x].what) == 0 &&
-               strcmp(sites[i].file, sites[x].file) == 0 &&
-               sites[i].line <= sites[x].line;
+        n += strcmp(sites[i].what, sites[x].what) == 0 &&
+             strcmp(sites[i].file, sites[x].file) == 0 &&
+             sites[i].line <= sites[x].line;
+    return n;
+}
+
+static const char *why_needless(const struct hopper_site *sites, int count, int x)
+{
     for (size_t i = 0; i < GB_COUNT(needless); i++)
         if (strcmp(needless[i].what, sites[x].what) == 0 &&
-            strcmp(needless[i].file, file_of(&sites[x])) == 0 && needless[i].nth == nth)
+            strcmp(needless[i].file, file_of(&sites[x])) == 0 &&
+            needless[i].nth == nth(sites, count, x))
             return needless[i].why;
     return NULL;
 }
 
-/* The other threads of a cluster come to the same barrier somewhere else: a place counts with its
- * partner, the multipliers' first two with the loader's. */
+/* A place, and where the other threads of a cluster come to the same barrier: the multipliers'
+ * first and second are the loader's fourth and fifth. Without one side alone nothing would end,
+ * whatever the barrier is for. */
 static uint64_t with_partner(const struct hopper_site *sites, int count, int x)
 {
-    int place[8], n = 0, mine = -1;
+    const int mine = nth(sites, count, x);
+    uint64_t both = (uint64_t)1 << x;
 
-    if (strcmp(sites[x].what, "gb_cluster_sync") != 0)
-        return (uint64_t)1 << x;
-    for (int line = 1; line < 2000 && n < 8; line++)
-        for (int i = 0; i < count; i++)
-            if (sites[i].line == line &&
-                strcmp(sites[i].what, "gb_cluster_sync") == 0) {
-                mine = i == x ? n : mine;
-                place[n++] = i;
-            }
-    if (n != 6)
-        bail("%d barriers of clusters: which are partners?", n);
-    /* in the order of lines: two of the multipliers, one at the start, two of the loader, one at
-     * the end */
-    if (mine == 0 || mine == 1)
-        return (uint64_t)1 << place[mine] | (uint64_t)1 << place[mine + 3];
-    if (mine == 3 || mine == 4)
-        return (uint64_t)1 << place[mine] | (uint64_t)1 << place[mine - 3];
-    return (uint64_t)1 << x;
+    for (int i = 0; strcmp(sites[x].what, "gb_cluster_sync") == 0 && i < count; i++) {
+        const int other = nth(sites, count, i);
+
+        if (strcmp(sites[i].what, sites[x].what) == 0 &&
+            ((mine <= 2 && other == mine + 3) || (other <= 2 && mine == other + 3)))
+            both |= (uint64_t)1 << i;
+    }
+    return both;
 }
 
 int main(void)
@@ -297,6 +279,7 @@ int main(void)
     int count;
 
     plan_lazy();
+    ops.tensor_map = gb_emu_ops(&(struct gb_emu_config){.seed = 1})->tensor_map;
     for (size_t i = 0; i < GB_COUNT(products); i++) {
         bool good = true;
 

@@ -3,10 +3,11 @@
 # The device images hold what the tables promise: for every configured architecture each row
 # of kernels.def in four layouts and its family's reduction (rows of pairs, "_c2", run the code of
 # the row of the same tile and have none of their own); no local memory (a kernel has no stack
-# frame of its own, so any frame is a spill); and main loops of the size that the tile implies. A step of the main loop lies between two barriers. Kernels for Hopper alone have its
-# matrix instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG);
-# those for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous
-# copies (LDGSTS) or, of ragged operands, from vectors.
+# frame of its own, so any frame is a spill); and main loops of the size that the tile implies. A
+# step of the main loop lies between two barriers. Kernels for Hopper alone have its matrix
+# instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG); those
+# for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
+# (LDGSTS) or, of ragged operands, from vectors.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
 

@@ -3,10 +3,11 @@
 #include "cost.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm_args.h"
+#include "tensor_map.h"
 #include "util.h"
 
 enum { DEFAULT_NS = 10000 };
@@ -81,10 +82,13 @@ static bool names(const char *symbol, const char *kernel)
 static int32_t group_of(const char *symbol, const void *args, size_t args_bytes)
 {
     struct gb_gemm_args g;
+    /* the argument of kernels that move tiles by TMA begins with something else */
+    size_t at =
+        args_bytes == sizeof(struct gb_tma_args) ? offsetof(struct gb_tma_args, g) : 0;
 
-    if (strncmp(symbol, "gb_gemm_", 8) != 0 || args_bytes < sizeof g)
+    if (strncmp(symbol, "gb_gemm_", 8) != 0 || args_bytes < at + sizeof g)
         return 0;
-    memcpy(&g, args, sizeof g);
+    memcpy(&g, (const char *)args + at, sizeof g);
     return g.group_m;
 }
 

@@ -745,7 +745,8 @@ static enum gb_status emu_launch_shaped(struct gb_device *base, struct gb_stream
         return finish(status);
     check_stream(base, s, GB_FAULT_launch);
     if (grid == 0 || grid > INT32_MAX || block == 0 || block > MAX_BLOCK ||
-        smem_bytes > SMEM || args_bytes > MAX_ARGS)
+        smem_bytes > SMEM || args_bytes > MAX_ARGS ||
+        (shape->cluster > 0 && grid % shape->cluster != 0))
         gb_emu_die(
             "launch %s: grid %u, block %u, %u bytes shared, %zu of arguments: out of "
             "bounds",
@@ -790,8 +791,17 @@ static enum gb_status emu_tensor_map(struct gb_device *dev,
         .element_bytes = tensor->type == GB_F32 ? 4 : 2,
     };
 
+    bool good = t.at % 16 == 0 && t.box[0] * t.element_bytes <= 128 &&
+                t.box[1] <= 256 && t.box[0] > 0 && t.box[1] > 0;
+
     (void)dev;
     _Static_assert(sizeof t <= sizeof *map, "a description fits");
+    for (int i = 0; i < 3; i++)
+        good = good && t.dim[i] > 0 && t.dim[i] <= (uint64_t)1 << 31;
+    for (int i = 0; i < 2; i++)
+        good = good && t.stride[i] % 16 == 0 && t.stride[i] < (uint64_t)1 << 40;
+    if (!good) /* a driver refuses it */
+        gb_emu_die("tensor_map: a description that no device takes");
     memset(map, 0, sizeof *map);
     memcpy(map, &t, sizeof t);
     return GB_SUCCESS;

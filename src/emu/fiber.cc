@@ -290,16 +290,22 @@ bool area_open(Area *a, size_t room)
     return a->base != nullptr;
 }
 
-/* All bits set is a NaN in every type, and no count or index that a kernel could like. */
+/* All bits set is a NaN in every type, and no count or index that a kernel could like. What an odd
+ * size leaves before the guard belongs to it. */
 void area_poison(Area *a)
 {
-    memset(a->at(), 0xff, (size_t)(a->base + a->room - a->at()));
+    unsigned char *const end = a->at() + a->bytes;
+
+    memset(a->at(), 0xff, a->bytes);
+    memset(end, GUARD_BYTE, (size_t)(a->base + a->room - end));
 }
 
 bool area_intact(const Area *a)
 {
-    for (size_t i = 0; i < GUARD; i++)
-        if (a->base[a->room + i] != GUARD_BYTE)
+    const unsigned char *const end = a->base + a->room + GUARD;
+
+    for (const unsigned char *x = a->at() + a->bytes; x < end; x++)
+        if (*x != GUARD_BYTE)
             return false;
     return true;
 }
@@ -600,8 +606,9 @@ bool has_ended(const Crew *crew, uint32_t block)
     return true;
 }
 
-/* Nothing goes on in this block: why? */
-int stuck(const Crew *crew, uint32_t block, const Message &m)
+/* Nothing goes on: what is wrong in this block? That something never comes is said when no block
+ * has another mistake, from which it may follow. */
+int stuck(const Crew *crew, uint32_t block, bool any_reason, const Message &m)
 {
     const Fiber *waiting = nullptr, *done = nullptr;
     const uint32_t number = crew->first + block;
@@ -614,6 +621,8 @@ int stuck(const Crew *crew, uint32_t block, const Message &m)
                          "block %u: not all of its warp come to thread %u at line "
                          "%d",
                          number, f->thread, f->line);
+        if (f->state == AWAITING && !any_reason)
+            continue;
         if (f->state == AWAITING)
             return wrong(m, "block %u: thread %u waits at line %d for what never comes",
                          number, f->thread, f->line);
@@ -685,8 +694,8 @@ int run_blocks(Crew *crew, const char *symbol, uint32_t *seed, const Message &m)
         }
         if (ended)
             return 0;
-        for (uint32_t b = 0; !any && b < crew->count; b++) {
-            const int status = stuck(crew, b, m);
+        for (uint32_t b = 0; !any && b < 2 * crew->count; b++) {
+            const int status = stuck(crew, b % crew->count, b >= crew->count, m);
 
             if (status != 0)
                 return status;
@@ -731,35 +740,34 @@ uint32_t gb_fiber_grid(void)
     return now->grid;
 }
 
+static void wait_as(Fiber *self, State state, int line)
+{
+    self->line = line;
+    self->state = state;
+    switch_to(&self->context, &self->crew->main);
+}
+
 void gb_fiber_sync(int line)
 {
-    Fiber *self = now->current;
-
-    self->line = line;
-    self->state = WAITING;
-    switch_to(&self->context, &self->crew->main);
+    wait_as(now->current, WAITING, line);
 }
 
 void gb_fiber_warp(int line, void *mine, void (*all)(void *const *lanes))
 {
     Fiber *self = now->current;
 
-    self->line = line;
     self->mine = mine;
     self->all = all;
-    self->state = MEETING;
-    switch_to(&self->context, &self->crew->main);
+    wait_as(self, MEETING, line);
 }
 
 void gb_fiber_await(int line, bool (*ready)(void *what), void *what)
 {
     Fiber *self = now->current;
 
-    self->line = line;
     self->ready = ready;
     self->what = what;
-    self->state = AWAITING;
-    switch_to(&self->context, &self->crew->main);
+    wait_as(self, AWAITING, line);
 }
 
 /* Whoever comes last holds the meeting; the others await that it was held. */

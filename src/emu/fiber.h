@@ -68,7 +68,7 @@ void *gb_fiber_shared_of(uint32_t rank);
  * GB_FIBER_LATER) of what are copied. It may ask for gb_fiber_shared_of() alone. */
 enum { GB_FIBER_LATER = 64 };
 void gb_fiber_later(void (*run)(const void *what), const void *what, size_t bytes);
-/* Memory of this thread alone, zero when the kernel begins; NULL: there is none. */
+/* Memory of this thread alone, zero when the kernel begins. */
 enum { GB_FIBER_LOCAL = 4096 };
 void *gb_fiber_local(void);
 /* An asynchronous copy of `valid` bytes, zeros up to `bytes` (4, 8 or 16): the destination is

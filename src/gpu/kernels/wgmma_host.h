@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wgmma.h on the host, for kernels that run on fibers: what is asynchronous on a device happens
- * as late, or as soon, as is legal.
+/* wgmma.h on the host, for kernels that run on fibers, where what is asynchronous on a device is
+ * so too.
  *
  * Waits for an earlier launch and fences have no effect here: nothing overlaps a launch, and all
  * that is written is seen.
@@ -163,6 +163,7 @@ static_assert(sizeof(HostBox) <= GB_FIBER_LATER, "room");
 static void gb_host_tma(const void *what)
 {
     const HostBox &b = *static_cast<const HostBox *>(what);
+    unsigned char *const memory = gb_host_of(b.rank, GB_HOST_SMEM);
     gb_host_tensor t;
     uint32_t size;
 
@@ -173,7 +174,8 @@ static void gb_host_tma(const void *what)
             const int64_t x = (int64_t)b.x + i, y = (int64_t)b.y + j;
             const uint32_t place = b.to + j * 128 + i * size; /* however short a row */
             unsigned char *here =
-                gb_host_of(b.rank, gb_host_swizzled(place & ~15u) | (place & 15));
+                memory +
+                ((gb_host_swizzled(place & ~15u) | (place & 15)) - GB_HOST_SMEM);
 
             if (x < 0 || y < 0 || b.z < 0 || (uint64_t)x >= t.dim[0] ||
                 (uint64_t)y >= t.dim[1] || (uint64_t)b.z >= t.dim[2])
