@@ -4,7 +4,8 @@
 #   --with-cuda=DIR|guess|no   guess (default): use nvcc if there is one
 #   --with-cuda-arch=LIST      SASS for each, and PTX of the newest for GPUs to come
 # Sets HAVE_CUDA, HAVE_HOPPER, NVCC, GB_GENCODE, GB_GENCODE_MMA (kernels of which one image
-# serves all of 8.x), GB_GENCODE_HOPPER (kernels that only sm_90a can run: built where 90 is in
+# serves all of 8.x), GB_GENCODE_DMMA (the same, and newer ones by what they know themselves),
+# GB_GENCODE_HOPPER (kernels that only sm_90a can run: built where 90 is in
 # the list), gb_cuda_summary.
 AC_DEFUN([GB_CUDA],
     [AC_ARG_WITH([cuda],
@@ -20,6 +21,7 @@ AC_DEFUN([GB_CUDA],
     gb_cuda_summary="none (no nvcc found)"
     GB_GENCODE=
     GB_GENCODE_MMA=
+    GB_GENCODE_DMMA=
     gb_hopper=no
     GB_GENCODE_HOPPER="-gencode arch=compute_90a,code=sm_90a"
     AS_CASE([$with_cuda],
@@ -52,7 +54,8 @@ _ACEOF
                     gb_mma=$gb_arch gb_front=80
                     AS_CASE([$gb_arch], [8?], [gb_mma=80], [*a|*f], [gb_front=$gb_arch])
                     AS_CASE(["$GB_GENCODE_MMA "], [*"=sm_$gb_mma "*], [],
-                        [GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_front,code=sm_$gb_mma"])
+                        [GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_$gb_front,code=sm_$gb_mma"
+                        GB_GENCODE_DMMA="$GB_GENCODE_DMMA -gencode arch=compute_$gb_mma,code=sm_$gb_mma"])
                     AS_CASE([$gb_arch], [*a|*f], [], [gb_newest=$gb_arch])
                     AS_CASE([$gb_arch], [90|90a], [gb_hopper=yes])])
             done
@@ -61,6 +64,7 @@ _ACEOF
                 >&AS_MESSAGE_LOG_FD 2>&1],
                 [GB_GENCODE="$GB_GENCODE --compress-mode=size"
                 GB_GENCODE_MMA="$GB_GENCODE_MMA --compress-mode=size"
+                GB_GENCODE_DMMA="$GB_GENCODE_DMMA --compress-mode=size"
                 GB_GENCODE_HOPPER="$GB_GENCODE_HOPPER --compress-mode=size"])
             rm -f conftest.cu conftest.fatbin
             AC_MSG_RESULT([${gb_ok:-none}])
@@ -70,6 +74,9 @@ _ACEOF
                 AS_IF([test -n "$gb_newest"],
                     [GB_GENCODE="$GB_GENCODE -gencode arch=compute_$gb_newest,code=compute_$gb_newest"
                     GB_GENCODE_MMA="$GB_GENCODE_MMA -gencode arch=compute_80,code=compute_80"
+                    gb_mma=$gb_newest
+                    AS_CASE([$gb_mma], [8?], [gb_mma=80])
+                    GB_GENCODE_DMMA="$GB_GENCODE_DMMA -gencode arch=compute_$gb_mma,code=compute_$gb_mma"
                     gb_cuda_summary="$gb_cuda_summary, PTX $gb_newest"])],
                 [gb_cuda_summary="none ($NVCC compiles for none of $with_cuda_arch)"])])])
     AS_CASE([$with_cuda], [no|guess], [],
@@ -77,6 +84,7 @@ _ACEOF
             [AC_MSG_ERROR([--with-cuda=$with_cuda asked for, but: $gb_cuda_summary])])])
     AS_IF([test "x${NVCCFLAGS+set}" != xset], [NVCCFLAGS=-O3])
     AC_SUBST([GB_GENCODE])
+    AC_SUBST([GB_GENCODE_DMMA])
     AC_SUBST([GB_GENCODE_HOPPER])
     AC_SUBST([GB_GENCODE_MMA])
     AM_CONDITIONAL([HAVE_HOPPER], [test $gb_have_cuda = yes && test $gb_hopper = yes])

@@ -7,7 +7,7 @@
 # step of the main loop lies between two barriers. Kernels for Hopper alone have its matrix
 # instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG); those
 # for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
-# (LDGSTS) or, of ragged operands, from vectors.
+# (LDGSTS) or, of ragged operands, from vectors; those in fp64 have DMMA.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
 
@@ -30,6 +30,9 @@ gencode=$(sed -n 's/^GB_GENCODE = *//p' "$top_builddir/Makefile")
 mapfile -t archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode" | sed 's/code=//')
 ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode" | sed 's/code=compute/sm/')
 [ ${#archs[@]} -gt 0 ] || bail 'no architecture in the makefile'
+gencode_dmma=$(sed -n 's/^GB_GENCODE_DMMA = *//p' "$top_builddir/Makefile")
+mapfile -t dmma_archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode_dmma" | sed 's/code=//')
+dmma_ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode_dmma" | sed 's/code=compute/sm/')
 gencode_mma=$(sed -n 's/^GB_GENCODE_MMA = *//p' "$top_builddir/Makefile")
 mapfile -t mma_archs < <(grep -o 'code=sm_[0-9a-z]*' <<<"$gencode_mma" | sed 's/code=//')
 mma_ptx=$(grep -o 'code=compute_[0-9]*' <<<"$gencode_mma" | sed 's/code=compute/sm/')
@@ -72,6 +75,10 @@ while read -r family; do
             ok $? "$family: no image without ${hopper%a} among the architectures"
             continue
         }
+        ;;
+    gemm_dmma_*)
+        newer=$dmma_ptx
+        family_archs=("${dmma_archs[@]}")
         ;;
     gemm_mma_*)
         newer=$mma_ptx
@@ -152,6 +159,36 @@ while read -r family; do
                                 "of", chunks
                     }
                 }' "$tap_dir/mma" "$tap_dir/rows")" \
+                "$family $arch: whole steps of tensor-core products"
+            continue
+        fi
+        if [[ $family == gemm_dmma_* ]]; then
+            # A step: one product for each 16x8 of C and 4 of k (Hopper's may be deeper, those
+            # before are half as high), four times that of complex numbers, from single elements
+            # that were copied as vectors or, of ragged operands, as doubles.
+            "$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / DMMA\.16x8x/ { split($0, part, /DMMA\.16x8x/); products[name] += part[2] + 0 }
+                / DMMA\.8x8x4/ { products[name] += 2 }
+                / LDGSTS\.[A-Z0-9.]*128/ { copies[name]++ }
+                / LDGSTS\.[A-Z0-9.]*64/ { halves[name]++ }
+                END { for (n in products) print n, products[n], copies[n] + 0,
+                    halves[n] + 0 }' >"$tap_dir/dmma"
+            is '' "$(awk -v family="$family" '
+                NR == FNR { dmma[$1] = $2; copy[$1] = $3; half[$1] = $4; next }
+                $2 == family {
+                    split($9, f, /[*()]+/) # 32*(warps_m)*(warps_n)
+                    complex = $3 ~ /^C/
+                    products = $6 / f[2] / 8 * $7 / f[3] / 16 * $8 * (complex ? 4 : 1)
+                    chunks = ($6 + $7) * $8 / (complex ? 1 : 2) / (32 * f[2] * f[3])
+                    split("nn nt tn tt", layout)
+                    for (i = 1; i <= 4; i++) {
+                        x = "gb_" $1 "_" layout[i]
+                        if (dmma[x] < products || copy[x] < chunks || half[x] < 2 * chunks)
+                            print x, "DMMA", dmma[x] + 0, "of", products, "copies",
+                                copy[x] + 0, "and", half[x] + 0, "of", chunks
+                    }
+                }' "$tap_dir/dmma" "$tap_dir/rows")" \
                 "$family $arch: whole steps of tensor-core products"
             continue
         fi

@@ -424,6 +424,59 @@ static void check_mma_buffer(int rows, int chunks)
     is_int(1, stores, "nor do copies");
 }
 
+/* ---- gemm_dmma ---- */
+
+/* A buffer of `rows` rows of `length` elements: each element has a place, and what a warp reads
+ * or copies at once meets no bank twice. */
+static void check_dmma_buffer(int rows, int length, int size, bool across)
+{
+    static unsigned char hit[256 * 256];
+    int pitch = length * size + (across ? 0 : GB_DMMA_PAD), at[GB_LANES];
+    int reads = 0, stores = 0;
+    bool good = true;
+
+    memset(hit, 0, sizeof hit);
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < length; c++) {
+            int byte = gb_dmma_byte(r, c * size, size, across);
+
+            good = good && byte >= 0 && byte + size <= length * size &&
+                   byte % size == 0 && !hit[r * length + byte / size];
+            if (good)
+                hit[r * length + byte / size] = 1;
+        }
+    ok(good, "%d rows of %d elements of %d bytes: each has a place", rows, length, size);
+    for (int row = 0; row < (across ? rows : length); row += 8)
+        for (int k = 0; k < (across ? length : rows); k += 4) {
+            for (int l = 0; l < GB_LANES; l++) {
+                int of_m = row + l / 4, of_k = k + l % 4;
+                int r = across ? of_m : of_k, c = across ? of_k : of_m;
+
+                at[l] = r * pitch + gb_dmma_byte(r, c * size, size, across);
+                /* as the kernel has it: what is flipped is the same for every 4 of k */
+                good = good &&
+                       (!across ||
+                        at[l] == ((r * pitch + gb_dmma_byte(r, l % 4 * size, size, true)) ^
+                                  (k * size % 128)) +
+                                     k * size / 128 * 128);
+            }
+            reads = passes(at, size) > reads ? passes(at, size) : reads;
+        }
+    ok(good, "and an address that differs from that of the first four by one flip");
+    is_int(1, reads, "reads meet no bank twice");
+    for (int unit = 8; unit <= 16; unit *= 2)
+        for (int first = 0; first < rows * length * size / unit; first += GB_LANES) {
+            for (int l = 0; l < GB_LANES; l++) {
+                int r = (first + l) / (length * size / unit);
+                int b = (first + l) % (length * size / unit) * unit;
+
+                at[l] = r * pitch + gb_dmma_byte(r, b, size, across);
+            }
+            stores = passes(at, unit) > stores ? passes(at, unit) : stores;
+        }
+    is_int(1, stores, "nor do copies");
+}
+
 static void check_mma_lanes(void)
 {
     for (int down = 0; down < 2; down++) {
@@ -481,6 +534,12 @@ int main(void)
     check_mma_lanes();
     check_mma_patch(32);
     check_mma_patch(64);
+    for (int size = 8; size <= 16; size *= 2)
+        for (int lines = 1; lines <= 2; lines++) {
+            check_dmma_buffer(64, lines * 128 / size, size, true);
+            check_dmma_buffer(lines * 128 / size, 64, size, false);
+            check_dmma_buffer(lines * 128 / size, 128, size, false);
+        }
     check_maps();
     check_large();
     check_order();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_mma and gemm_thin for the emulated device: the kernels' own source compiled for the host. Each family
- * has a namespace of its own, as it has an image of its own on a device. */
+/* gemm_mma, gemm_dmma and gemm_thin for the emulated device: the kernels' own source compiled for
+ * the host. Each family has a namespace of its own, as it has an image of its own on a device. */
 #include "emu_kernels.h"
 
 #include <stddef.h>
@@ -9,6 +9,7 @@
 namespace
 {
 
+#include "gemm_dmma.h"
 #include "gemm_mma.h"
 #include "gemm_thin.h"
 #include "reduce.h"
@@ -28,6 +29,15 @@ namespace gemm_mma_bf16
 namespace gemm_mma_bf16_f32
 {
 #include "gemm_mma_bf16_f32.cu"
+}
+
+namespace gemm_dmma_f64
+{
+#include "gemm_dmma_f64.cu"
+}
+namespace gemm_dmma_c64
+{
+#include "gemm_dmma_c64.cu"
 }
 
 namespace gemm_thin_f16
@@ -76,8 +86,18 @@ const struct gb_emu_kernel gb_emu_kernels_mma[] = {
     EMU_ROW(gemm_thin_bf16_f32, name)
 #include "thin.def"
 #undef THIN
+#define DMMA_F64(name, ...) EMU_ROW(gemm_dmma_f64, name)
+#define DMMA_C64(name, ...) EMU_ROW(gemm_dmma_c64, name)
+#include "dmma.def"
+#undef DMMA_F64
+#undef DMMA_C64
+    /* clang-format off */
+    EMU_SYMBOL(gemm_dmma_f64, gb_reduce_f64_f64)
+    EMU_SYMBOL(gemm_dmma_c64, gb_reduce_c64_c64)
     EMU_SYMBOL(gemm_mma_f16, gb_reduce_f32_f16)
-        EMU_SYMBOL(gemm_mma_f16_f32, gb_reduce_f32_f32)
-            EMU_SYMBOL(gemm_mma_bf16, gb_reduce_f32_bf16)
-                EMU_SYMBOL(gemm_mma_bf16_f32, gb_reduce_f32_f32){NULL, NULL, NULL},
+    EMU_SYMBOL(gemm_mma_f16_f32, gb_reduce_f32_f32)
+    EMU_SYMBOL(gemm_mma_bf16, gb_reduce_f32_bf16)
+    EMU_SYMBOL(gemm_mma_bf16_f32, gb_reduce_f32_f32)
+    {NULL, NULL, NULL},
+    /* clang-format on */
 };

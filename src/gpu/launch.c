@@ -264,7 +264,8 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
     units = gb_tile_map_units(&map);
     if (units == 0)
         return GB_SUCCESS; /* no tile touches the triangle */
-    if ((k->flags & GB_K_TENSOR) && !gb_tile_map32_init(&small, &map))
+    if ((k->flags & GB_K_TENSOR) && !(k->flags & GB_K_UPLO) &&
+        !gb_tile_map32_init(&small, &map))
         return GB_E_UNSUPPORTED; /* these rows count their units in 32 bits */
     shape = (struct gb_launch_shape){
         .grid = (uint32_t)gb_min(units, most ? most : MAX_GRID),

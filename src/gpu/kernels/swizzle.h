@@ -106,4 +106,18 @@ GB_HD int gb_mma_patch(int n, int m, int width)
     return n * width + (m / 4 ^ (n & 3) << 1) * 4 + m % 4;
 }
 
+/* ---- gemm_dmma ---- */
+
+/* A buffer of doubles, or complex ones, in rows along the operand's unit stride. Across, rows lie
+ * along k and are whole lines of 128 bytes; else along m or n, with so many bytes between them. A
+ * warp reads 8 neighbours of m or n and 4 of k at a time, 128 bytes of them in one pass. */
+enum { GB_DMMA_PAD = 32 };
+
+/* Where byte `byte` of a row lies in it. Across, the 4 of k that are read at once take turns
+ * from row to row in the banks that rows share. Of the row only its place among 4 counts. */
+GB_HD int gb_dmma_byte(int row, int byte, int element_bytes, bool across)
+{
+    return across ? byte ^ (row & (32 / element_bytes - 1)) * 4 * element_bytes : byte;
+}
+
 #endif
