@@ -10,6 +10,7 @@ namespace
 {
 
 #include "gemm_dmma.h"
+#include "gemm_ffma.h"
 #include "gemm_mma.h"
 #include "gemm_thin.h"
 #include "reduce.h"
@@ -38,6 +39,15 @@ namespace gemm_dmma_f64
 namespace gemm_dmma_c64
 {
 #include "gemm_dmma_c64.cu"
+}
+
+namespace gemm_ffma_f32
+{
+#include "gemm_ffma_f32.cu"
+}
+namespace gemm_ffma_c32
+{
+#include "gemm_ffma_c32.cu"
 }
 
 namespace gemm_thin_f16
@@ -91,7 +101,14 @@ const struct gb_emu_kernel gb_emu_kernels_mma[] = {
 #include "dmma.def"
 #undef DMMA_F64
 #undef DMMA_C64
+#define FFMA_F32(name, ...) EMU_ROW(gemm_ffma_f32, name)
+#define FFMA_C32(name, ...) EMU_ROW(gemm_ffma_c32, name)
+#include "ffma.def"
+#undef FFMA_F32
+#undef FFMA_C32
     /* clang-format off */
+    EMU_SYMBOL(gemm_ffma_f32, gb_reduce_f32_f32)
+    EMU_SYMBOL(gemm_ffma_c32, gb_reduce_c32_c32)
     EMU_SYMBOL(gemm_dmma_f64, gb_reduce_f64_f64)
     EMU_SYMBOL(gemm_dmma_c64, gb_reduce_c64_c64)
     EMU_SYMBOL(gemm_mma_f16, gb_reduce_f32_f16)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fp64 matrix operations of a warp on sm_80 and newer, and the shared memory that feeds
- * them; on the host, rendezvous of a warp's fibers.
+/* The fp64 matrix operations of a warp on sm_80 and newer; on the host, rendezvous of a warp's
+ * fibers.
  *
- *   gb_copy8(to, from, valid)        8 bytes from global memory, asynchronous; zeros past
- *                                    `valid`, of which 0 reads nothing
- *   gb_get_shared(x, at)             a double, or a complex double, from shared memory
  *   gb_dmma_warp<KI>(sums, x, y)     KI of k of a warp's tile, all pairs of x and y
  *
  * x[i] are 16 rows: x[i][2s + h] is row lane/4 + 8h, k lane%4 + 4s. y[j] are 8 columns: y[j][s]
@@ -15,35 +12,9 @@
 #ifndef GB_DMMA_H
 #define GB_DMMA_H
 
-#include "mma.h"
+#include "seam.h"
 
 #if GB_SEAM_CUDA
-
-GB_INLINE void gb_copy8(gb_shared_at to, const void *from, int valid)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from),
-                 "r"(valid)
-                 : "memory");
-}
-
-GB_INLINE void gb_copy8(gb_shared_at to, const void *from)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from)
-                 : "memory");
-}
-
-GB_INLINE void gb_get_shared(double &x, gb_shared_at at)
-{
-    asm volatile("ld.shared.f64 %0, [%1];" : "=d"(x) : "r"(at) : "memory");
-}
-
-GB_INLINE void gb_get_shared(gb_c64 &x, gb_shared_at at)
-{
-    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];"
-                 : "=d"(x.re), "=d"(x.im)
-                 : "r"(at)
-                 : "memory");
-}
 
 #define GB_DMMA_SUMS "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
 
@@ -101,17 +72,6 @@ GB_INLINE void gb_dmma_warp(double (&sums)[XS][YS][4], const double (&x)[XS][KI 
 }
 
 #elif GB_SEAM_HOST
-
-GB_INLINE void gb_copy8(gb_shared_at to, const void *from, int valid = 8)
-{
-    gb_fiber_copy(reinterpret_cast<void *>(to), from, 8, (uint32_t)valid);
-}
-
-template <class T>
-GB_INLINE void gb_get_shared(T &x, gb_shared_at at)
-{
-    __builtin_memcpy(&x, reinterpret_cast<const void *>(at), sizeof x);
-}
 
 /* What a lane brings to a product. */
 struct HostDmma {

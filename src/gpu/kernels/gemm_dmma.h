@@ -10,30 +10,20 @@
  *
  * Tile: M by N of C for one block, shared out to WARPS_M x WARPS_N warps; each keeps 64x32 of
  * them (complex: 32x32) in 128 registers in the large tiles, which then read a byte of shared
- * memory for 11 multiply-adds (complex: 16). K of k at a time lie in one of STAGES buffers; where
- * their elements lie in it (swizzle.h) lets neither copies nor reads meet a bank twice. Buffers
- * are filled STAGES - 1 steps ahead, fragments read one product ahead, over the end of a step as
- * well.
- *
- * Copies are asynchronous, of 16 bytes where addresses and leading dimensions are multiples of
- * them, else of 8, which every matrix allows: no repair, and no cliff.
+ * memory for 11 multiply-adds (complex: 16). Buffers, copies, masks and the main loop: staged.h.
+ * Where elements lie in a buffer (swizzle.h) lets neither copies nor reads meet a bank twice.
  *
  * Complex elements are interleaved in shared memory too; a product is four real ones (4M, as
  * many operations as BLAS counts). Conjugation flips the sign of one operand's imaginary parts.
  *
- * Masks: what lies past the end of m, n or k is filled with zeros by the copies' byte counts;
- * the main loop has no other mask. Nothing outside a matrix is read.
- *
- * Epilogue: from registers, each lane two neighbours of a column, 4 lanes 64 bytes; the buffers
- * are free, so that the next tile's first steps are under way meanwhile. There alpha and beta are
- * applied. With bias, scales or activation a lane's sums go through shared memory, column by
- * column, since registers have no index and that text is too long to have it often. */
+ * Epilogue: from registers, each lane two neighbours of a column, 4 lanes 64 bytes. There alpha
+ * and beta are applied. With bias, scales or activation a lane's sums go through shared memory,
+ * column by column, since registers have no index and that text is too long to have it often. */
 #ifndef GB_GEMM_DMMA_H
 #define GB_GEMM_DMMA_H
 
-#include "accumulate.h"
 #include "dmma.h"
-#include "fused.h"
+#include "staged.h"
 
 /* One row of dmma.def. */
 template <class T_, int M_, int N_, int K_, int STAGES_, int WARPS_M_, int WARPS_N_,
@@ -69,271 +59,37 @@ struct DmmaShape {
                   "a column of every lane has room");
 };
 
-/* In one layout. ACROSS: an operand's unit stride runs along k. */
-template <class Shape_, bool A_ACROSS_, bool B_ACROSS_>
-struct DmmaTile : Shape_ {
-    static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
-};
-
-/* What a block does in one turn. */
-struct DmmaWork {
-    int64_t m, n; /* C(m, n) is its first element */
-    int64_t batch;
-    int64_t split; /* of the whole problem */
-    int64_t k;     /* where its sums begin, from the launch's k_begin */
-    int64_t deep;  /* of k to sum */
-    bool carry;    /* the sums began in an earlier launch */
-    bool any;      /* false: there is no such turn */
-};
-
-/* The last tile, which may still be on its way to C; this one; the next. */
-struct DmmaShared {
-    DmmaWork work[3];
-};
-
-/* Out of line: one copy for four layouts. */
-template <int M, int N>
-GB_NOINLINE void gb_dmma_work(const gb_gemm_args &g, int64_t unit, DmmaWork &work)
-{
-    gb_split_range range;
-    gb_tile_map32 small;
-    gb_tile tile;
-
-    if (gb_tile_map32_whole(&small, &g, M, N)) {
-        work.any = unit < small.units;
-        if (work.any)
-            gb_tile_map32_at(&small, (uint32_t)unit, &tile);
-    } else {
-        gb_tile_map map;
-
-        gb_tile_map_init(&map, &g, M, N);
-        work.any = unit < gb_tile_map_units(&map);
-        if (work.any)
-            gb_tile_map_at(&map, unit, &tile);
-    }
-    if (!work.any)
-        return;
-    gb_split_range_init(&range, &g, g.split0 + tile.split);
-    work.m = tile.i * M;
-    work.n = tile.j * N;
-    work.batch = tile.batch;
-    work.split = g.split0 + tile.split;
-    work.k = range.begin - g.k_begin;
-    work.deep = range.end - range.begin;
-    work.carry = range.carry;
-    if ((g.flags & GB_G_EPILOGUE) && g.alpha[0] == 0 && g.alpha[1] == 0)
-        work.deep = 0; /* the sum counts for nothing, not even as a NaN */
-}
-
-/* ---- loading ---- */
-
-/* Brings successive steps of one operand, TILE of m or n, into shared memory. */
-template <class Shape, int TILE, bool ACROSS>
-struct DmmaCopier {
-    static constexpr int K = Shape::K, SIZE = Shape::SIZE;
-    static constexpr int ROWS = ACROSS ? TILE : K;
-    static constexpr int ROW_BYTES = (ACROSS ? K : TILE) * SIZE;
+/* Which copies are a thread's (staged.h): rows lie in the buffer as they do in memory, each a
+ * row of copies. */
+template <class Shape, int TILE, bool ACROSS, int UNIT_>
+struct DmmaWalk {
+    static constexpr int UNIT = UNIT_, INNER = 1, INNER_BYTES = 0;
+    static constexpr int ROW_BYTES = (ACROSS ? Shape::K : TILE) * Shape::SIZE;
     static constexpr int PITCH = ROW_BYTES + (ACROSS ? 0 : GB_DMMA_PAD);
+    static constexpr int ROWS = ACROSS ? TILE : Shape::K, UNITS = ROW_BYTES / UNIT;
+    static constexpr int ROW_STEP = Shape::THREADS / UNITS, TURNS = ROWS / ROW_STEP;
 
-    /* Which copies of UNIT bytes are a thread's: one column of them, ROW_STEP rows apart. */
-    template <int UNIT>
-    struct Walk {
-        static constexpr int UNITS = ROW_BYTES / UNIT;
-        static constexpr int ROW_STEP = Shape::THREADS / UNITS;
-        static constexpr int TURNS = ROWS / ROW_STEP;
+    static_assert(ROW_STEP * UNITS == Shape::THREADS && TURNS * ROW_STEP == ROWS,
+                  "a grid");
+    static_assert(!ACROSS || ROW_STEP % 4 == 0, "rows alike to gb_dmma_byte");
 
-        static_assert(ROW_STEP * UNITS == Shape::THREADS && TURNS * ROW_STEP == ROWS,
-                      "a grid");
-        static_assert(!ACROSS || ROW_STEP % 4 == 0, "rows alike to gb_dmma_byte");
-
-        GB_DEVICE static int row()
-        {
-            return gb_thread() / UNITS;
-        }
-        GB_DEVICE static int byte()
-        {
-            return gb_thread() % UNITS * UNIT;
-        }
-        GB_DEVICE static int place()
-        {
-            return row() * PITCH +
-                   gb_dmma_byte(row(), byte(), SIZE, ACROSS);
-        }
-        GB_DEVICE static constexpr int place(int turn)
-        {
-            return turn * ROW_STEP * PITCH;
-        }
-    };
-
-    const unsigned char *from; /* this thread's first bytes of the next step */
-    int64_t step;              /* bytes from turn to turn */
-    int to;
-    int rows;  /* of the tile that exist */
-    bool wide; /* copies of 16 bytes are legal */
-
-    /* base: element (0, 0) of the first step; left: rows from there to the matrix's end */
-    GB_DEVICE void init(const typename Shape::T *base, int64_t stride, int64_t left,
-                        bool wide_)
+    GB_DEVICE static int row()
     {
-        wide = wide_;
-        rows = (int)gb_tile_min(left, TILE);
-        from = reinterpret_cast<const unsigned char *>(base);
-        if (wide)
-            start<16>(stride * SIZE);
-        else
-            start<8>(stride * SIZE);
+        return gb_thread() / UNITS;
     }
-
-    template <int UNIT>
-    GB_DEVICE void start(int64_t stride)
+    GB_DEVICE static int byte()
     {
-        from += Walk<UNIT>::row() * stride + Walk<UNIT>::byte();
-        step = Walk<UNIT>::ROW_STEP * stride;
-        to = Walk<UNIT>::place();
+        return gb_thread() % UNITS * UNIT;
     }
-
-    template <int UNIT>
-    GB_DEVICE static void copy(gb_shared_at at, const void *p)
+    GB_DEVICE static int place()
     {
-        if constexpr (UNIT == 16)
-            gb_copy16(at, p);
-        else
-            gb_copy8(at, p);
+        return row() * PITCH + gb_dmma_byte(row(), byte(), Shape::SIZE, ACROSS);
     }
-
-    template <int UNIT>
-    GB_DEVICE static void copy(gb_shared_at at, const void *p, int valid)
+    GB_DEVICE static constexpr int place(int turn, int)
     {
-        if constexpr (UNIT == 16)
-            gb_copy16(at, p, valid);
-        else
-            gb_copy8(at, p, valid);
-    }
-
-    template <int UNIT>
-    GB_DEVICE void advance()
-    {
-        if (ACROSS)
-            from += K * SIZE - Walk<UNIT>::TURNS * step;
-    }
-
-    template <int UNIT, int KS>
-    GB_DEVICE void part(gb_shared_at at, int k)
-    {
-        constexpr int TURNS = Walk<UNIT>::TURNS;
-
-        GB_UNROLL
-        for (int turn = TURNS * k / KS; turn < TURNS * (k + 1) / KS;
-             turn++, from += step)
-            copy<UNIT>(at + to + Walk<UNIT>::place(turn), from);
-        if (k == KS - 1)
-            advance<UNIT>();
-    }
-
-    template <int UNIT>
-    GB_DEVICE void masked(gb_shared_at at, int deep)
-    {
-        const int across = ACROSS ? rows : deep;
-        const int bytes = (ACROSS ? deep : rows) * SIZE - Walk<UNIT>::byte();
-        const int most = bytes < 0 ? 0 : bytes < UNIT ? bytes : UNIT;
-        int row = Walk<UNIT>::row();
-
-        GB_NO_UNROLL
-        for (int turn = 0; turn < Walk<UNIT>::TURNS;
-             turn++, from += step, row += Walk<UNIT>::ROW_STEP)
-            copy<UNIT>(at + to + Walk<UNIT>::place(turn), from, row < across ? most : 0);
-        advance<UNIT>();
-    }
-
-    GB_DEVICE bool whole(int64_t deep) const
-    {
-        return rows == TILE && deep >= K;
-    }
-
-    /* Part k of KS of a step that needs no mask. */
-    template <int KS>
-    GB_DEVICE void fetch(gb_shared_at at, int k)
-    {
-        if (wide)
-            part<16, KS>(at, k);
-        else
-            part<8, KS>(at, k);
-    }
-
-    /* A step that does, `deep` of k being left. */
-    GB_DEVICE void fetch_masked(gb_shared_at at, int64_t deep)
-    {
-        const int some = (int)gb_tile_min(deep, K);
-
-        if (wide)
-            masked<16>(at, some);
-        else
-            masked<8>(at, some);
+        return turn * ROW_STEP * PITCH;
     }
 };
-
-template <class Tile>
-struct DmmaLoader {
-    typedef typename Tile::T T;
-
-    DmmaCopier<Tile, Tile::N, Tile::B_ACROSS> x;
-    DmmaCopier<Tile, Tile::M, Tile::A_ACROSS> y;
-    int64_t deep; /* of k that are not yet asked for */
-    bool plain;   /* all of the step that is being asked for exists */
-
-    GB_DEVICE void init(const gb_gemm_args &g, const DmmaWork &work)
-    {
-        const int64_t stride_a = Tile::A_ACROSS ? g.a_m : g.a_k;
-        const int64_t stride_b = Tile::B_ACROSS ? g.b_n : g.b_k;
-
-        x.init(gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
-                   work.k * g.b_k + work.n * g.b_n,
-               stride_b, g.n - work.n, gb_whole<T>(g.b, stride_b, g.b_batch));
-        y.init(gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
-                   work.k * g.a_k + work.m * g.a_m,
-               stride_a, g.m - work.m, gb_whole<T>(g.a, stride_a, g.a_batch));
-        deep = work.deep;
-        plain = false;
-    }
-
-    /* Ask for the next step, if there is one, in KS parts; all of it with the first where it
-     * needs masks. */
-    template <int KS>
-    GB_DEVICE void fetch(gb_shared_at at, int k)
-    {
-        if (k == 0) {
-            plain = x.whole(deep) && y.whole(deep);
-            if (!plain && deep > 0) {
-                x.fetch_masked(at, deep);
-                y.fetch_masked(at + Tile::X_BYTES, deep);
-            }
-        }
-        if (plain) {
-            x.template fetch<KS>(at, k);
-            y.template fetch<KS>(at + Tile::X_BYTES, k);
-        }
-        if (k == KS - 1) {
-            gb_copy_commit();
-            deep -= Tile::K;
-        }
-    }
-
-    /* All steps that a tile has before its first product. */
-    GB_DEVICE void fill(gb_shared_at at)
-    {
-        GB_NO_UNROLL
-        for (int i = 0; i < Tile::STAGES - 1; i++, at += Tile::STAGE_BYTES)
-            fetch<1>(at, 0);
-    }
-};
-
-/* All but the latest PENDING steps that were asked for are in place, for all threads. */
-template <int PENDING>
-GB_INLINE void gb_dmma_arrived()
-{
-    gb_copy_wait_groups<PENDING>();
-    gb_sync();
-}
 
 /* ---- products ---- */
 
@@ -341,8 +97,7 @@ GB_INLINE void gb_dmma_arrived()
 template <class Tile, int TILE, bool ACROSS>
 struct DmmaReader {
     static constexpr int SIZE = Tile::SIZE;
-    static constexpr int PITCH =
-        (ACROSS ? Tile::K : TILE) * SIZE + (ACROSS ? 0 : GB_DMMA_PAD);
+    static constexpr int PITCH = DmmaWalk<Tile, TILE, ACROSS, 16>::PITCH;
     static constexpr int FOUR = 4 * SIZE; /* bytes of 4 of k */
 
     int place;
@@ -372,10 +127,10 @@ struct DmmaFrags {
     typename Tile::T x[Tile::XS][Tile::KI / 2], y[Tile::YS][Tile::KI / 4];
 };
 
-template <class Tile>
+template <class Tile, bool A_ACROSS, bool B_ACROSS>
 struct DmmaReaders {
-    DmmaReader<Tile, Tile::N, Tile::B_ACROSS> x;
-    DmmaReader<Tile, Tile::M, Tile::A_ACROSS> y;
+    DmmaReader<Tile, Tile::N, B_ACROSS> x;
+    DmmaReader<Tile, Tile::M, A_ACROSS> y;
 
     GB_DEVICE explicit DmmaReaders(int warp)
         : x(warp / Tile::WARPS_M * Tile::WN), y(warp % Tile::WARPS_M * Tile::WM)
@@ -458,41 +213,6 @@ struct DmmaSums {
     }
 };
 
-/* The buffers are filled; `deep` of k from the first on. */
-template <class Tile>
-GB_INLINE void gb_dmma_loop(DmmaLoader<Tile> &loader, int64_t deep, gb_shared_at begin,
-                            bool flip, DmmaSums<Tile> &sums)
-{
-    const gb_shared_at end = begin + Tile::STAGES * Tile::STAGE_BYTES;
-    const DmmaReaders<Tile> readers(gb_thread() / GB_LANES);
-    gb_shared_at from = begin, to = end - Tile::STAGE_BYTES;
-    DmmaFrags<Tile> frags[Tile::SETS];
-
-    gb_dmma_arrived<Tile::STAGES - 2>();
-    readers.read(frags[0], from, 0);
-    GB_NO_UNROLL
-    for (; deep > 0; deep -= Tile::K) {
-        GB_UNROLL
-        for (int k = 0; k < Tile::KS; k++) {
-            if (k == Tile::KS - 1) {
-                gb_dmma_arrived<Tile::STAGES - 3>();
-                from += Tile::STAGE_BYTES;
-                if (from == end)
-                    from = begin;
-            }
-            if (Tile::SETS == 2)
-                readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
-            loader.template fetch<Tile::KS>(to, k);
-            sums.multiply(frags[k % Tile::SETS], flip);
-            if (Tile::SETS == 1)
-                readers.read(frags[0], from, (k + 1) % Tile::KS);
-        }
-        to += Tile::STAGE_BYTES;
-        if (to == end)
-            to = begin;
-    }
-}
-
 /* ---- a tile of C ---- */
 
 /* Which elements of its tile a lane owns and may touch, counted from its first one: rows 8j + e,
@@ -504,13 +224,13 @@ struct DmmaOutput {
     static constexpr int XS = Tile::XS, YS = Tile::YS, V = Tile::V;
 
     const gb_gemm_args &g;
-    const DmmaWork &work;
+    const StagedWork &work;
     int64_t m, n;   /* C(m, n) is its first element */
     int rows, cols; /* that exist from there on */
     int above;      /* of the first element over the diagonal, clamped to what matters */
     bool flip;      /* the sums are held conjugated */
 
-    GB_DEVICE DmmaOutput(const gb_gemm_args &args, const DmmaWork &work_)
+    GB_DEVICE DmmaOutput(const gb_gemm_args &args, const StagedWork &work_)
         : g(args), work(work_), flip(args.flags & GB_G_CONJ_A)
     {
         const int lane = gb_thread() % GB_LANES, warp = gb_thread() / GB_LANES;
@@ -662,66 +382,27 @@ struct DmmaOutput {
 
 /* ---- the kernel ---- */
 
-template <class Tile>
-GB_INLINE void gb_gemm_dmma(const gb_gemm_args &g)
-{
-    GB_SHARED(DmmaShared, shared);
-    GB_SHARED_DYNAMIC(unsigned char, memory);
-    const gb_shared_at begin = gb_shared_of(memory);
-    /* conj(a) b is computed as conj(a conj(b)) */
-    const bool flip = ((g.flags & GB_G_CONJ_A) != 0) != ((g.flags & GB_G_CONJ_B) != 0);
-    const bool last = g.flags & GB_G_EPILOGUE, fused = last && (g.flags & GB_G_FUSED);
-    DmmaLoader<Tile> loader;
-    int64_t unit = gb_block();
-    int now = 0;
-
-    if (gb_thread() == 0)
-        gb_dmma_work<Tile::M, Tile::N>(g, unit, shared.work[0]);
-    gb_sync();
-    if (!shared.work[0].any)
-        return;
-    loader.init(g, shared.work[0]);
-    loader.fill(begin);
-    GB_NO_UNROLL
-    for (;;) {
-        const DmmaWork &work = shared.work[now];
-        const int next = now == 2 ? 0 : now + 1;
-        DmmaSums<Tile> sums = {};
-        bool more;
-
-        unit += gb_grid();
-        if (gb_thread() == 0)
-            gb_dmma_work<Tile::M, Tile::N>(g, unit, shared.work[next]);
-        if (work.deep > 0) {
-            if (work.carry)
-                DmmaOutput<Tile>(g, work).start(sums);
-            gb_dmma_loop<Tile>(loader, work.deep, begin, flip, sums);
-        }
-        gb_sync();
-        more = shared.work[next].any;
-        if (fused) {
-            DmmaOutput<Tile>(g, work).finish_fused(
-                sums, reinterpret_cast<typename Tile::T *>(memory) + gb_thread());
-            gb_sync();
-        }
-        if (more) {
-            loader.init(g, shared.work[next]);
-            loader.fill(begin);
-        }
-        if (!last)
-            DmmaOutput<Tile>(g, work).keep(sums);
-        else if (!fused)
-            DmmaOutput<Tile>(g, work).finish(sums);
-        if (!more)
-            break;
-        now = next;
-    }
-}
+/* In one layout. ACROSS: an operand's unit stride runs along k. */
+template <class Shape, bool A_ACROSS_, bool B_ACROSS_>
+struct DmmaTile : Shape {
+    static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
+    static constexpr bool FLIPS_APART = false; /* what flips is not what products wait for */
+    template <int TILE, bool ACROSS>
+    using Operand = StagedCopier<typename Shape::T, TILE, Shape::K, ACROSS,
+                                 DmmaWalk<Shape, TILE, ACROSS, 16>,
+                                 DmmaWalk<Shape, TILE, ACROSS, 8>>;
+    typedef Operand<Shape::N, B_ACROSS> X;
+    typedef Operand<Shape::M, A_ACROSS> Y;
+    typedef DmmaFrags<Shape> Frags;
+    typedef DmmaReaders<Shape, A_ACROSS, B_ACROSS> Readers;
+    typedef DmmaSums<Shape> Sums;
+    typedef DmmaOutput<Shape> Output;
+};
 
 #define GB_DMMA_LAYOUT(symbol, shape, blocks, ...)                                     \
     GB_KERNEL(symbol, shape::THREADS, blocks, g)                                       \
     {                                                                                  \
-        gb_gemm_dmma<DmmaTile<shape, __VA_ARGS__>>(g);                                 \
+        gb_gemm_staged<DmmaTile<shape, __VA_ARGS__>>(g);                                 \
     }
 
 /* The four layouts of one row of dmma.def. A's unit stride runs along m in _n., along k in _t.;

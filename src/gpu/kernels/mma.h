@@ -2,7 +2,6 @@
 /* The matrix operations of a warp on sm_80 and newer, 16-bit elements and fp32 sums, and the
  * shared memory that feeds them; on the host, rendezvous of a warp's fibers.
  *
- *   gb_shared_at, gb_shared_of(pointer)   an address in shared memory, as a number
  *   gb_copy16(to, from[, valid])          16 bytes from global memory, asynchronous; zeros
  *                                         past `valid`, of which 0 reads nothing
  *   gb_put16(to, words)                   16 bytes from registers
@@ -23,16 +22,9 @@
 #ifndef GB_MMA_H
 #define GB_MMA_H
 
-#include "seam.h"
+#include "shared.h"
 
 #if GB_SEAM_CUDA
-
-typedef uint32_t gb_shared_at;
-
-GB_INLINE gb_shared_at gb_shared_of(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
 
 GB_INLINE void gb_copy16(gb_shared_at to, const void *from)
 {
@@ -150,13 +142,6 @@ GB_INLINE void gb_mma_warp(float (&sums)[XS][2 * YS][4], const uint32_t (&x)[XS]
 }
 
 #elif GB_SEAM_HOST
-
-typedef uintptr_t gb_shared_at;
-
-GB_INLINE gb_shared_at gb_shared_of(const void *p)
-{
-    return reinterpret_cast<uintptr_t>(p);
-}
 
 GB_INLINE void gb_copy16(gb_shared_at to, const void *from, int valid = 16)
 {

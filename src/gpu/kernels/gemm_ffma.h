@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_ffma: fp32 GEMM, real and complex, by fused multiply-adds, for sm_80 and everything
+ * newer. What a launch computes is defined in gemm_args.h.
+ *
+ * Tile: M by N of C for one block; a warp is 8 threads along m by 4 along n, a thread has PER_M x
+ * PER_N elements of C as vectors of 16 bytes (swizzle.h), 8x16 in the large tiles. Per element
+ * of k it then reads 6 vectors of shared memory for 128 multiply-adds: with 8x8, 4 for 64, reads
+ * take as long as the multiply-adds do. Buffers, copies, masks and the main loop: staged.h.
+ *
+ * Both operands lie k-major in a buffer, whatever their unit stride: across (along k) single
+ * elements are copied, 8 threads 32 bytes of a row, each into another row of the buffer; 16
+ * bytes of padding let them meet different banks.
+ *
+ * Complex: four multiply-adds (4M). Conjugation flips the sign of B's imaginary parts, by the
+ * multiply-add itself, for which there are two main loops.
+ *
+ * The order of the sum over k: one chain for each element in ascending k, as in gemm_simt, whose
+ * epilogue from registers this is. */
+#ifndef GB_GEMM_FFMA_H
+#define GB_GEMM_FFMA_H
+
+#include "gemm_simt.h"
+#include "staged.h"
+
+/* One row of ffma.def. */
+template <class T_, int M_, int N_, int K_, int STAGES_, int PER_M_, int PER_N_,
+          int BLOCKS>
+struct FfmaShape {
+    typedef T_ T;
+    typedef T Out; /* as SimtOutput has it */
+    typedef T Acc;
+    static constexpr int M = M_, N = N_, K = K_, STAGES = STAGES_;
+    static constexpr int PER_M = PER_M_, PER_N = PER_N_;
+    static constexpr int SIZE = sizeof(T), V = 16 / SIZE;
+    static constexpr int WARPS_M = M / (GB_LANES_M * PER_M);
+    static constexpr int WARPS_N = N / (GB_LANES_N * PER_N);
+    static constexpr int THREADS = GB_LANES * WARPS_M * WARPS_N;
+    static constexpr int KS = K; /* a product is one of k */
+    /* Sets of fragments, if two leave registers for the rest. */
+    static constexpr int WORDS = SIZE / 4, ROOM = 65536 / (THREADS * BLOCKS);
+    static constexpr int SETS = WORDS * (PER_M * PER_N + 2 * (PER_M + PER_N)) + 40 <=
+                                        (ROOM < 255 ? ROOM : 255)
+                                    ? 2
+                                    : 1;
+    static constexpr int X_PITCH = N * SIZE + 16, Y_PITCH = M * SIZE + 16;
+    static constexpr int X_BYTES = K * X_PITCH, Y_BYTES = K * Y_PITCH;
+    static constexpr int STAGE_BYTES = X_BYTES + Y_BYTES;
+
+    static_assert(WARPS_M * GB_LANES_M * PER_M == M, "warps tile m");
+    static_assert(WARPS_N * GB_LANES_N * PER_N == N, "warps tile n");
+    static_assert(PER_M % V == 0 && PER_N % V == 0, "threads own whole vectors");
+    static_assert(K % 8 == 0, "a step of k");
+    static_assert(STAGES >= 3, "buffers are refilled while one is read and one waits");
+    static_assert(PER_M * THREADS * SIZE <= STAGES * STAGE_BYTES,
+                  "a column of every thread has room");
+};
+
+/* Which copies are a thread's (staged.h), UNIT bytes each along an operand's unit stride. */
+template <class Shape, int TILE, bool ACROSS, int UNIT_>
+struct FfmaWalk {
+    static constexpr int UNIT = ACROSS ? Shape::SIZE : UNIT_;
+    static constexpr int PITCH = TILE * Shape::SIZE + 16;
+    static constexpr int UNITS = ACROSS ? 8 : TILE * Shape::SIZE / UNIT;
+    static constexpr int ROWS = ACROSS ? TILE : Shape::K;
+    static constexpr int ROW_STEP = Shape::THREADS / UNITS, TURNS = ROWS / ROW_STEP;
+    static constexpr int INNER = ACROSS ? Shape::K / 8 : 1, INNER_BYTES = 8 * Shape::SIZE;
+
+    static_assert(ROW_STEP * UNITS == Shape::THREADS && TURNS * ROW_STEP == ROWS,
+                  "a grid");
+
+    GB_DEVICE static int row()
+    {
+        return gb_thread() / UNITS;
+    }
+    GB_DEVICE static int byte()
+    {
+        return gb_thread() % UNITS * UNIT;
+    }
+    GB_DEVICE static int place()
+    {
+        return ACROSS ? gb_thread() % UNITS * PITCH + row() * Shape::SIZE
+                      : row() * PITCH + byte();
+    }
+    GB_DEVICE static constexpr int place(int turn, int inner)
+    {
+        return ACROSS ? turn * ROW_STEP * Shape::SIZE + inner * 8 * PITCH
+                      : turn * ROW_STEP * PITCH;
+    }
+};
+
+/* A thread's elements of one of k. */
+template <class Shape>
+struct FfmaFrags {
+    SimtFrag<typename Shape::T, Shape::PER_M, Shape::V, GB_LANES_M> a;
+    SimtFrag<typename Shape::T, Shape::PER_N, Shape::V, GB_LANES_N> b;
+};
+
+template <class Shape>
+struct FfmaReaders {
+    int a, b; /* where its first ones lie */
+
+    GB_DEVICE explicit FfmaReaders(int)
+        : a(Shape::X_BYTES +
+            Shape::SIZE *
+                gb_frag_row(gb_thread(), 0, Shape::WARPS_M, Shape::PER_M, Shape::V)),
+          b(Shape::SIZE *
+            gb_frag_col(gb_thread(), 0, Shape::WARPS_M, Shape::PER_N, Shape::V))
+    {
+    }
+
+    template <class Frag>
+    GB_DEVICE static void vectors(Frag &frag, gb_shared_at at, int count, int lanes)
+    {
+        constexpr int V = Shape::V;
+
+        GB_UNROLL
+        for (int g = 0; g < count / V; g++) {
+            Vec<typename Shape::T, V> v;
+
+            gb_get_shared(v, at + g * lanes * 16);
+            GB_UNROLL
+            for (int e = 0; e < V; e++)
+                frag.at[g * V + e] = v.at[e];
+        }
+    }
+
+    GB_DEVICE void read(FfmaFrags<Shape> &frags, gb_shared_at at, int k) const
+    {
+        vectors(frags.a, at + a + k * Shape::Y_PITCH, Shape::PER_M, GB_LANES_M);
+        vectors(frags.b, at + b + k * Shape::X_PITCH, Shape::PER_N, GB_LANES_N);
+    }
+};
+
+template <class Shape>
+struct FfmaSums : SimtSums<Shape> {
+    typedef typename Shape::T T;
+
+    GB_DEVICE void multiply(const FfmaFrags<Shape> &frags, bool flip)
+    {
+        SimtFrag<T, Shape::PER_N, Shape::V, GB_LANES_N> b = frags.b;
+
+        if constexpr (AccMath<T>::COMPLEX) {
+            if (flip) {
+                GB_UNROLL
+                for (int c = 0; c < Shape::PER_N; c++)
+                    b.at[c].im = -b.at[c].im;
+            }
+        }
+        this->rank1(frags.a, b);
+    }
+};
+
+template <class Shape>
+struct FfmaOutput {
+    typedef SimtOutput<Shape> To;
+
+    const gb_gemm_args &g;
+    gb_tile tile;
+    bool flip; /* the sums are held conjugated */
+
+    GB_DEVICE FfmaOutput(const gb_gemm_args &args, const StagedWork &work)
+        : g(args), flip(args.flags & GB_G_CONJ_A)
+    {
+        tile.batch = work.batch;
+        tile.split = work.split - g.split0;
+        tile.i = work.m / Shape::M;
+        tile.j = work.n / Shape::N;
+    }
+
+    GB_DEVICE void start(FfmaSums<Shape> &sums) const
+    {
+        To(g, tile).start(sums, flip);
+    }
+    GB_DEVICE void keep(const FfmaSums<Shape> &sums) const
+    {
+        To(g, tile).keep(sums, flip);
+    }
+    GB_DEVICE void finish(const FfmaSums<Shape> &sums) const
+    {
+        To(g, tile).finish(sums, flip);
+    }
+    GB_DEVICE void finish_fused(const FfmaSums<Shape> &sums, typename Shape::T *mine) const
+    {
+        To(g, tile).finish_fused(sums, flip, mine);
+    }
+};
+
+/* In one layout. ACROSS: an operand's unit stride runs along k. */
+template <class Shape, bool A_ACROSS_, bool B_ACROSS_>
+struct FfmaTile : Shape {
+    static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
+    static constexpr bool FLIPS_APART = AccMath<typename Shape::T>::COMPLEX;
+    template <int TILE, bool ACROSS>
+    using Operand = StagedCopier<typename Shape::T, TILE, Shape::K, ACROSS,
+                                 FfmaWalk<Shape, TILE, ACROSS, 16>,
+                                 FfmaWalk<Shape, TILE, ACROSS, Shape::SIZE>>;
+    typedef Operand<Shape::N, B_ACROSS> X;
+    typedef Operand<Shape::M, A_ACROSS> Y;
+    typedef FfmaFrags<Shape> Frags;
+    typedef FfmaReaders<Shape> Readers;
+    typedef FfmaSums<Shape> Sums;
+    typedef FfmaOutput<Shape> Output;
+};
+
+#define GB_FFMA_LAYOUT(symbol, shape, blocks, ...)                                     \
+    GB_KERNEL(symbol, shape::THREADS, blocks, g)                                       \
+    {                                                                                  \
+        gb_gemm_staged<FfmaTile<shape, __VA_ARGS__>>(g);                               \
+    }
+
+/* The four layouts of one row of ffma.def. A's unit stride runs along m in _n., along k in _t.;
+ * B's along k in _.n, along n in _.t. */
+#define GB_FFMA_ROW(name, blocks, ...)                                                 \
+    typedef FfmaShape<__VA_ARGS__, blocks> name##_shape;                                       \
+    GB_FFMA_LAYOUT(gb_##name##_nn, name##_shape, blocks, false, true)                  \
+    GB_FFMA_LAYOUT(gb_##name##_nt, name##_shape, blocks, false, false)                 \
+    GB_FFMA_LAYOUT(gb_##name##_tn, name##_shape, blocks, true, true)                   \
+    GB_FFMA_LAYOUT(gb_##name##_tt, name##_shape, blocks, true, false)
+
+#endif

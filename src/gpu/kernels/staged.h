@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What kernels have in common that bring both operands of their own type into shared memory by
+ * asynchronous copies, several steps of k ahead: which tile a block has, the copies, the main
+ * loop and the turns of a persistent grid. gemm_dmma and gemm_ffma are made of it.
+ *
+ * K of k at a time lie in one of STAGES buffers, X's (op(B)) elements first, then Y's (op(A)).
+ * Buffers are filled STAGES - 1 steps ahead, fragments read one product ahead, over the end of a
+ * step as well, whose barrier so is passed while the multipliers are busy. C is written from
+ * registers; the buffers are free then, and the next tile's first steps are under way meanwhile.
+ *
+ * Copies are of 16 bytes along an operand's unit stride where addresses and leading dimensions
+ * are multiples of them, else of what every matrix allows: no repair, and no cliff. What lies
+ * past the end of m, n or k is filled with zeros by the copies' byte counts; the main loop has
+ * no other mask. Nothing outside a matrix is read.
+ *
+ * A family brings a Tile (the numbers; how its operands lie in a buffer, as two Walks; Frags,
+ * Readers, Sums and Output) and gets gb_gemm_staged<Tile>(). */
+#ifndef GB_STAGED_H
+#define GB_STAGED_H
+
+#include "accumulate.h"
+#include "fused.h"
+#include "shared.h"
+
+/* What a block does in one turn. */
+struct StagedWork {
+    int64_t m, n; /* C(m, n) is its first element */
+    int64_t batch;
+    int64_t split; /* of the whole problem */
+    int64_t k;     /* where its sums begin, from the launch's k_begin */
+    int64_t deep;  /* of k to sum */
+    bool carry;    /* the sums began in an earlier launch */
+    bool any;      /* false: there is no such turn */
+};
+
+/* The last tile, which may still be on its way to C; this one; the next. */
+struct StagedShared {
+    StagedWork work[3];
+};
+
+/* Out of line: one copy for four layouts. */
+template <int M, int N>
+GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, int64_t unit, StagedWork &work)
+{
+    gb_split_range range;
+    gb_tile_map32 small;
+    gb_tile tile;
+
+    if (gb_tile_map32_whole(&small, &g, M, N)) {
+        work.any = unit < small.units;
+        if (work.any)
+            gb_tile_map32_at(&small, (uint32_t)unit, &tile);
+    } else {
+        gb_tile_map map;
+
+        gb_tile_map_init(&map, &g, M, N);
+        work.any = unit < gb_tile_map_units(&map);
+        if (work.any)
+            gb_tile_map_at(&map, unit, &tile);
+    }
+    if (!work.any)
+        return;
+    gb_split_range_init(&range, &g, g.split0 + tile.split);
+    work.m = tile.i * M;
+    work.n = tile.j * N;
+    work.batch = tile.batch;
+    work.split = g.split0 + tile.split;
+    work.k = range.begin - g.k_begin;
+    work.deep = range.end - range.begin;
+    work.carry = range.carry;
+    if ((g.flags & GB_G_EPILOGUE) && g.alpha[0] == 0 && g.alpha[1] == 0)
+        work.deep = 0; /* the sum counts for nothing, not even as a NaN */
+}
+
+/* ---- loading ---- */
+
+/* Which copies are a thread's: TURNS of rows ROW_STEP apart along the stride that is not the unit
+ * one, in each of which INNER ones lie INNER_BYTES apart. A family's Walk<UNIT> has these, how
+ * many bytes a copy has (UNIT), the thread's first row() and byte() of it, and place(), where that
+ * lies in the buffer, and place(turn, inner), how far from there the others do. */
+
+/* Brings successive steps of one operand, TILE of m or n, into shared memory. ACROSS: its unit
+ * stride runs along k. LEAST: bytes of the copies that every matrix allows. */
+template <class T, int TILE, int K, bool ACROSS, class Wide, class Least>
+struct StagedCopier {
+    static constexpr int SIZE = sizeof(T);
+
+    const unsigned char *from; /* this thread's first bytes of the next step */
+    int64_t step;              /* bytes from turn to turn */
+    int to;
+    int rows;  /* of the tile that exist */
+    bool wide; /* copies of 16 bytes are legal */
+
+    /* base: element (0, 0) of the first step; left: rows from there to the matrix's end */
+    GB_DEVICE void init(const T *base, int64_t stride, int64_t left)
+    {
+        from = reinterpret_cast<const unsigned char *>(base);
+        stride *= SIZE;
+        wide = Wide::UNIT == 16 &&
+               (reinterpret_cast<uintptr_t>(base) | (uint64_t)stride) % 16 == 0;
+        rows = (int)gb_tile_min(left, TILE);
+        if (wide)
+            start<Wide>(stride);
+        else
+            start<Least>(stride);
+    }
+
+    template <class Walk>
+    GB_DEVICE void start(int64_t stride)
+    {
+        from += Walk::row() * stride + Walk::byte();
+        step = Walk::ROW_STEP * stride;
+        to = Walk::place();
+    }
+
+    template <class Walk>
+    GB_DEVICE void advance()
+    {
+        if (ACROSS)
+            from += K * SIZE - Walk::TURNS * step;
+    }
+
+    template <class Walk, int KS>
+    GB_DEVICE void part(gb_shared_at at, int k)
+    {
+        GB_UNROLL
+        for (int turn = Walk::TURNS * k / KS; turn < Walk::TURNS * (k + 1) / KS;
+             turn++, from += step) {
+            GB_UNROLL
+            for (int i = 0; i < Walk::INNER; i++)
+                gb_copy<Walk::UNIT>(at + to + Walk::place(turn, i),
+                                    from + i * Walk::INNER_BYTES);
+        }
+        if (k == KS - 1)
+            advance<Walk>();
+    }
+
+    template <class Walk>
+    GB_DEVICE void masked(gb_shared_at at, int deep)
+    {
+        const int across = ACROSS ? rows : deep;
+        const int bytes = (ACROSS ? deep : rows) * SIZE - Walk::byte();
+        int row = Walk::row();
+
+        GB_NO_UNROLL
+        for (int turn = 0; turn < Walk::TURNS;
+             turn++, from += step, row += Walk::ROW_STEP) {
+            GB_UNROLL
+            for (int i = 0; i < Walk::INNER; i++) {
+                const int left = bytes - i * Walk::INNER_BYTES;
+                const int most = left < 0 ? 0 : left < Walk::UNIT ? left : Walk::UNIT;
+
+                gb_copy<Walk::UNIT>(at + to + Walk::place(turn, i),
+                                    from + i * Walk::INNER_BYTES,
+                                    row < across ? most : 0);
+            }
+        }
+        advance<Walk>();
+    }
+
+    GB_DEVICE bool whole(int64_t deep) const
+    {
+        return rows == TILE && deep >= K;
+    }
+
+    /* Part k of KS of a step that needs no mask. */
+    template <int KS>
+    GB_DEVICE void fetch(gb_shared_at at, int k)
+    {
+        if (Wide::UNIT == 16 && wide)
+            part<Wide, KS>(at, k);
+        else
+            part<Least, KS>(at, k);
+    }
+
+    /* A step that does, `deep` of k being left. */
+    GB_DEVICE void fetch_masked(gb_shared_at at, int64_t deep)
+    {
+        const int some = (int)gb_tile_min(deep, K);
+
+        if (Wide::UNIT == 16 && wide)
+            masked<Wide>(at, some);
+        else
+            masked<Least>(at, some);
+    }
+};
+
+template <class Tile>
+struct StagedLoader {
+    typedef typename Tile::T T;
+
+    typename Tile::X x;
+    typename Tile::Y y;
+    int64_t deep; /* of k that are not yet asked for */
+    bool plain;   /* all of the step that is being asked for exists */
+
+    GB_DEVICE void init(const gb_gemm_args &g, const StagedWork &work)
+    {
+        const int64_t stride_a = Tile::A_ACROSS ? g.a_m : g.a_k;
+        const int64_t stride_b = Tile::B_ACROSS ? g.b_n : g.b_k;
+
+        x.init(gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
+                   work.k * g.b_k + work.n * g.b_n,
+               stride_b, g.n - work.n);
+        y.init(gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
+                   work.k * g.a_k + work.m * g.a_m,
+               stride_a, g.m - work.m);
+        deep = work.deep;
+        plain = false;
+    }
+
+    /* Ask for the next step, if there is one, in KS parts; all of it with the first where it
+     * needs masks. */
+    template <int KS>
+    GB_DEVICE void fetch(gb_shared_at at, int k)
+    {
+        if (k == 0) {
+            plain = x.whole(deep) && y.whole(deep);
+            if (!plain && deep > 0) {
+                x.fetch_masked(at, deep);
+                y.fetch_masked(at + Tile::X_BYTES, deep);
+            }
+        }
+        if (plain) {
+            x.template fetch<KS>(at, k);
+            y.template fetch<KS>(at + Tile::X_BYTES, k);
+        }
+        if (k == KS - 1) {
+            gb_copy_commit();
+            deep -= Tile::K;
+        }
+    }
+
+    /* All steps that a tile has before its first product. */
+    GB_DEVICE void fill(gb_shared_at at)
+    {
+        GB_NO_UNROLL
+        for (int i = 0; i < Tile::STAGES - 1; i++, at += Tile::STAGE_BYTES)
+            fetch<1>(at, 0);
+    }
+};
+
+/* All but the latest PENDING steps that were asked for are in place, for all threads. */
+template <int PENDING>
+GB_INLINE void gb_staged_arrived()
+{
+    gb_copy_wait_groups<PENDING>();
+    gb_sync();
+}
+
+/* ---- products ---- */
+
+/* The buffers are filled; `deep` of k from the first on. */
+template <class Tile>
+GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep, gb_shared_at begin,
+                            bool flip, typename Tile::Sums &sums)
+{
+    const gb_shared_at end = begin + Tile::STAGES * Tile::STAGE_BYTES;
+    const typename Tile::Readers readers(gb_thread() / GB_LANES);
+    gb_shared_at from = begin, to = end - Tile::STAGE_BYTES;
+    typename Tile::Frags frags[Tile::SETS];
+
+    gb_staged_arrived<Tile::STAGES - 2>();
+    readers.read(frags[0], from, 0);
+    GB_NO_UNROLL
+    for (; deep > 0; deep -= Tile::K) {
+        GB_UNROLL
+        for (int k = 0; k < Tile::KS; k++) {
+            if (k == Tile::KS - 1) {
+                gb_staged_arrived<Tile::STAGES - 3>();
+                from += Tile::STAGE_BYTES;
+                if (from == end)
+                    from = begin;
+            }
+            if (Tile::SETS == 2)
+                readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
+            loader.template fetch<Tile::KS>(to, k);
+            sums.multiply(frags[k % Tile::SETS], flip);
+            if (Tile::SETS == 1)
+                readers.read(frags[0], from, (k + 1) % Tile::KS);
+        }
+        to += Tile::STAGE_BYTES;
+        if (to == end)
+            to = begin;
+    }
+}
+
+/* ---- the kernel ---- */
+
+template <class Tile>
+GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
+{
+    GB_SHARED(StagedShared, shared);
+    GB_SHARED_DYNAMIC(unsigned char, memory);
+    const gb_shared_at begin = gb_shared_of(memory);
+    /* conj(a) b is computed as conj(a conj(b)) */
+    const bool flip = ((g.flags & GB_G_CONJ_A) != 0) != ((g.flags & GB_G_CONJ_B) != 0);
+    const bool last = g.flags & GB_G_EPILOGUE, fused = last && (g.flags & GB_G_FUSED);
+    StagedLoader<Tile> loader;
+    int64_t unit = gb_block();
+    int now = 0;
+
+    if (gb_thread() == 0)
+        gb_staged_work<Tile::M, Tile::N>(g, unit, shared.work[0]);
+    gb_sync();
+    if (!shared.work[0].any)
+        return;
+    loader.init(g, shared.work[0]);
+    loader.fill(begin);
+    GB_NO_UNROLL
+    for (;;) {
+        const StagedWork &work = shared.work[now];
+        const int next = now == 2 ? 0 : now + 1;
+        typename Tile::Sums sums = {};
+        bool more;
+
+        unit += gb_grid();
+        if (gb_thread() == 0)
+            gb_staged_work<Tile::M, Tile::N>(g, unit, shared.work[next]);
+        if (work.deep > 0) {
+            if (work.carry)
+                typename Tile::Output(g, work).start(sums);
+            /* where flipping would cost, there are two loops */
+            if (Tile::FLIPS_APART && flip)
+                gb_staged_loop<Tile>(loader, work.deep, begin, true, sums);
+            else
+                gb_staged_loop<Tile>(loader, work.deep, begin,
+                                     !Tile::FLIPS_APART && flip, sums);
+        }
+        gb_sync();
+        more = shared.work[next].any;
+        if (fused) {
+            typename Tile::Output(g, work).finish_fused(
+                sums, reinterpret_cast<typename Tile::T *>(memory) + gb_thread());
+            gb_sync();
+        }
+        if (more) {
+            loader.init(g, shared.work[next]);
+            loader.fill(begin);
+        }
+        if (!last)
+            typename Tile::Output(g, work).keep(sums);
+        else if (!fused)
+            typename Tile::Output(g, work).finish(sums);
+        if (!more)
+            break;
+        now = next;
+    }
+}
+
+#endif
