@@ -22,7 +22,7 @@
 #ifndef GB_MMA_H
 #define GB_MMA_H
 
-#include "shared.h"
+#include "shared_memory.h"
 
 #if GB_SEAM_CUDA
 

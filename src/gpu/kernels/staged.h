@@ -20,7 +20,7 @@
 
 #include "accumulate.h"
 #include "fused.h"
-#include "shared.h"
+#include "shared_memory.h"
 
 /* What a block does in one turn. */
 struct StagedWork {
