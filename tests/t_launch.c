@@ -155,6 +155,34 @@ static void test_mma(void)
     is_int(GB_E_UNSUPPORTED, go(k, "nn", &g, 0), "more units than the row counts");
 }
 
+/* Rows whose blocks ask for their next tile early have several in turn, where no two blocks have
+ * room. */
+static void test_ahead(void)
+{
+    const struct gb_kernel *large = gb_kernel_find("gemm_dmma_f64_128x128x16");
+    const struct gb_kernel *small = gb_kernel_find("gemm_dmma_f64_64x64x16");
+    struct gb_gemm_args g = product("nn", 4096, 4096, 64);
+
+    dev.info.smem_per_block = 232448;
+    is_int(GB_SUCCESS, go(large, "nn", &g, 0), "a row of fp64");
+    is_int(132, seen.grid, "a block for each multiprocessor");
+    go(large, "nn", &g, 500);
+    is_int(500, seen.grid, "or as many as are asked for");
+    go(small, "nn", &g, 0);
+    is_int(64 * 64, seen.grid, "a block for each tile where several have room");
+    g.a_k = 4097;
+    g.a += 8;
+    ok(gb_launch_takes(large, &g), "any leading dimension, any address of a double");
+    g = product("nn", 129, 129, 64);
+    g.batch = 1 << 30;
+    is_int(GB_SUCCESS, go(large, "nn", &g, 0), "units beyond 32 bits");
+    g = product("nn", 1000, 1000, 64);
+    g.flags |= GB_G_LOWER;
+    is_int(GB_SUCCESS, go(large, "nn", &g, 0), "and triangles");
+    is_int(36, seen.grid, "of which only the tiles that it has");
+    dev.info.smem_per_block = 0;
+}
+
 static void test_grid(void)
 {
     const struct gb_kernel *one = gb_kernel_find("gemm_wgmma_f16_256x128x64");
@@ -477,6 +505,7 @@ int main(void)
     plan_lazy();
     test_simt();
     test_mma();
+    test_ahead();
     test_grid();
     test_tensors();
     test_refused();

@@ -464,6 +464,59 @@ static void test_route(void)
     ok(gb_route_floor(&rates) > 1000, "the frameless test has a floor");
 }
 
+/* fp64 meets the tensor cores that have it, whatever the alignment and of triangles too; fp32 rows
+ * of several stages; each type has rows enough, of more than one tile, stages and k. */
+static void test_native(void)
+{
+    static const struct {
+        enum gb_type type;
+        const char *family;
+    } types[] = {{GB_F64, "gemm_dmma_f64"},
+                 {GB_C64, "gemm_dmma_c64"},
+                 {GB_F32, "gemm_ffma_f32"},
+                 {GB_C32, "gemm_ffma_c32"}};
+    static const int64_t sizes[] = {1, 33, 100, 1000, 4095};
+    struct gb_device_info older = gb_model_typical;
+    struct gb_choice c = {0};
+
+    older.arch = 86;
+    older.smem_per_block = 101376;
+    for (size_t t = 0; t < GB_COUNT(types); t++) {
+        uint32_t size = (uint32_t)gb_type_size(types[t].type);
+        uint32_t least = gb_is_complex(types[t].type) ? size / 2 : size;
+        unsigned tiles = 0, stages = 0, deeps = 0;
+        int rows = 0, wrong = 0;
+
+        for (int x = 0; x < 125; x++) {
+            struct gb_problem p = problem(types[t].type, sizes[x % 5], sizes[x / 5 % 5],
+                                          sizes[x / 25]);
+
+            p.uplo = x % 3 == 2 ? GB_LOWER : GB_FULL;
+            wrong += !gb_plan_model(&p, &gb_model_typical, least, least, 0, &c) ||
+                     c.repair != 0;
+            if (p.m >= 1000 && p.n >= 1000 && p.k >= 1000)
+                wrong += strcmp(c.kernel->family, types[t].family) != 0;
+            wrong += !gb_plan_model(&p, &older, least, least, 0, &c) ||
+                     c.kernel->smem > older.smem_per_block;
+        }
+        is_int(0, wrong, "%s: chosen for all large products of its type",
+               types[t].family);
+        for (int i = 0; i < gb_kernel_count; i++) {
+            const struct gb_kernel *k = &gb_kernels[i];
+
+            if (strcmp(k->family, types[t].family) != 0)
+                continue;
+            rows++;
+            tiles |= (unsigned)(k->tile_m | k->tile_n);
+            stages |= 1u << k->stages;
+            deeps |= k->tile_k;
+        }
+        ok(rows >= 6 && (tiles & (tiles - 1)) && (stages & (stages - 1)) &&
+               (deeps & (deeps - 1)),
+           "%s: %d configurations", types[t].family, rows);
+    }
+}
+
 /* Four tiles of the classics, each with groups of 8 tile rows, in every family of gemm_mma. */
 static void test_classics(void)
 {
@@ -547,6 +600,7 @@ int main(void)
     test_tma_choice();
     test_tail_and_hints();
     test_mma_choice();
+    test_native();
     test_classics();
     test_row_splits();
     test_overlap();

@@ -27,7 +27,10 @@ enum gb_kernel_flags {
     GB_K_PAIRS = 1u << 7, /* blocks come in clusters of two, neighbours along n */
     GB_K_PLAIN = 1u << 8, /* fuses nothing: its sums leave no registers for that */
     /* Takes all of k in one launch that writes C: for operands on the device. */
-    GB_K_WHOLE = 1u << 9
+    GB_K_WHOLE = 1u << 9,
+    /* A block asks for its next tile before it stores the last: where a multiprocessor has room
+     * for no other, it is launched to have several in turn. */
+    GB_K_AHEAD = 1u << 10
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those
@@ -70,14 +73,21 @@ static inline int gb_kernel_cluster(const struct gb_kernel *k)
     return k->flags & GB_K_PAIRS ? 2 : 1;
 }
 
-/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA: as many as their shared
- * memory lets it, of which each takes 1 KiB more than it asks for. */
-static inline int gb_kernel_blocks(const struct gb_kernel *k,
-                                   const struct gb_device_info *info)
+/* Blocks of which a multiprocessor has the shared memory, of which each takes 1 KiB more than it
+ * asks for. */
+static inline int gb_kernel_fits(const struct gb_kernel *k,
+                                 const struct gb_device_info *info)
 {
     size_t blocks = (info->smem_per_block + 1024) / (k->smem + 1024);
 
-    return (k->flags & GB_K_TMA) && blocks > 1 ? (int)blocks : 1;
+    return blocks > 1 ? (int)blocks : 1;
+}
+
+/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA. */
+static inline int gb_kernel_blocks(const struct gb_kernel *k,
+                                   const struct gb_device_info *info)
+{
+    return k->flags & GB_K_TMA ? gb_kernel_fits(k, info) : 1;
 }
 
 /* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns

@@ -91,6 +91,18 @@ struct WgmmaColumns {
         }
     }
 
+    /* Columns of 32-bit elements that begin anywhere: a lane has one of each. */
+    GB_DEVICE void put_words() const
+    {
+        const int lane = gb_thread() % 32;
+
+        static_assert(PART <= 32, "a lane for each");
+        GB_UNROLL_BY(4)
+        for (int j = 0; j < columns; j++)
+            if (lane < rows)
+                matrix[lane + j * ld] = gb_wgmma_element<T>(buffer, j, lane);
+    }
+
     /* What does not exist is not written here either: nobody stores it. */
     GB_DEVICE void get() const
     {
@@ -115,10 +127,11 @@ struct WgmmaColumns {
     }
 };
 
-/* Stores of columns that begin anywhere, all of a tile's rows of them: whole lines of memory, and
- * what lies before the first and after the last. A line has elements of two parts, which the
- * buffers hold at once. It is stored in vectors, which lie in two of a buffer each. What costs is
- * the number of instructions, one after the other: a warp is alone on its scheduler. */
+/* Stores of columns of 16-bit elements that begin anywhere, all of a tile's rows of them: whole
+ * lines of memory, and what lies before the first and after the last. A line has elements of two
+ * parts, which the buffers hold at once. It is stored in vectors, which lie in two of a buffer
+ * each. What costs is the number of instructions, one after the other: a warp is alone on its
+ * scheduler. */
 template <class Tile>
 struct WgmmaLines {
     typedef typename Tile::Out T;
@@ -660,6 +673,7 @@ struct WgmmaEpilogue {
             if (part > 0 && part % ACROSS == 0)
                 to += 64 * p.g.ldc;
         }
+        gb_sync_warp(); /* the buffers are read, and the next tile may be stored there */
     }
 
     /* Of a C that TMA cannot describe, the lines that a part completes. */
@@ -710,10 +724,12 @@ struct WgmmaEpilogue {
                     fill<false>(sums, buffer);
             }
             gb_sync_warp();
-            if (p.c_direct)
-                put_lines(work, part);
-            else
+            if (!p.c_direct)
                 columns(work, part, buffer).put_vectors();
+            else if constexpr (sizeof(Out) == 4)
+                columns(work, part, buffer).put_words(); /* what lines cost is no gain */
+            else
+                put_lines(work, part);
             if (reads())
                 gb_fence_async(); /* read, before TMA fetches the next part into it */
             gb_sync_warp();
