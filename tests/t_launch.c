@@ -163,13 +163,13 @@ static void test_ahead(void)
     const struct gb_kernel *small = gb_kernel_find("gemm_dmma_f64_64x64x16");
     struct gb_gemm_args g = product("nn", 4096, 4096, 64);
 
-    dev.info.smem_per_block = 232448;
     is_int(GB_SUCCESS, go(large, "nn", &g, 0), "a row of fp64");
     is_int(132, seen.grid, "a block for each multiprocessor");
     go(large, "nn", &g, 500);
     is_int(500, seen.grid, "or as many as are asked for");
     go(small, "nn", &g, 0);
-    is_int(64 * 64, seen.grid, "a block for each tile where several have room");
+    is_int(64 * 64, seen.grid,
+           "a block for each tile of a row that has room for several");
     g.a_k = 4097;
     g.a += 8;
     ok(gb_launch_takes(large, &g), "any leading dimension, any address of a double");
@@ -180,7 +180,6 @@ static void test_ahead(void)
     g.flags |= GB_G_LOWER;
     is_int(GB_SUCCESS, go(large, "nn", &g, 0), "and triangles");
     is_int(36, seen.grid, "of which only the tiles that it has");
-    dev.info.smem_per_block = 0;
 }
 
 static void test_grid(void)

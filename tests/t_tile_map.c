@@ -445,7 +445,8 @@ static void check_dmma_buffer(int rows, int length, int size, bool across)
             if (good)
                 hit[r * length + byte / size] = 1;
         }
-    ok(good, "%d rows of %d elements of %d bytes: each has a place", rows, length, size);
+    ok(good, "%d rows of %d elements of %d bytes: each has a place", rows, length,
+       size);
     for (int row = 0; row < (across ? rows : length); row += 8)
         for (int k = 0; k < (across ? length : rows); k += 4) {
             for (int l = 0; l < GB_LANES; l++) {
@@ -454,11 +455,12 @@ static void check_dmma_buffer(int rows, int length, int size, bool across)
 
                 at[l] = r * pitch + gb_dmma_byte(r, c * size, size, across);
                 /* as the kernel has it: what is flipped is the same for every 4 of k */
-                good = good &&
-                       (!across ||
-                        at[l] == ((r * pitch + gb_dmma_byte(r, l % 4 * size, size, true)) ^
-                                  (k * size % 128)) +
-                                     k * size / 128 * 128);
+                good =
+                    good &&
+                    (!across ||
+                     at[l] == ((r * pitch + gb_dmma_byte(r, l % 4 * size, size, true)) ^
+                               (k * size % 128)) +
+                                  k * size / 128 * 128);
             }
             reads = passes(at, size) > reads ? passes(at, size) : reads;
         }

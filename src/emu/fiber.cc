@@ -891,6 +891,10 @@ void gb_fiber_copy(void *to, const void *from, uint32_t bytes, uint32_t valid)
 {
     Fiber *self = now->current;
 
+    if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % bytes !=
+        0)
+        gb_fiber_refuse("a copy between addresses that its size does not divide");
+
     if (self->copy_count == self->copy_room) {
         const uint32_t room = self->copy_room ? 2 * self->copy_room : 16;
         void *more = realloc(self->copies, room * sizeof *self->copies);

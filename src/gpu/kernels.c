@@ -56,7 +56,7 @@ enum { SIZE_I8 = 1, SIZE_I32 = 4 };
     _Static_assert((tile_m) * (SIZE_##type) % 16 == 0, #name ": row of A");            \
     _Static_assert((tile_n) * (SIZE_##type) % 16 == 0, #name ": row of B");            \
     /* a complex element need not be more aligned than its parts */                    \
-    _Static_assert((align) * 2 % (SIZE_##type) == 0, #name ": align");                 \
+    _Static_assert((align)*2 % (SIZE_##type) == 0, #name ": align");                   \
     _Static_assert((arch_min) <= (arch_max), #name ": architectures");                 \
     _Static_assert((efficiency) > 0 && (efficiency) <= 1000, #name ": efficiency");
 #include "kernels.def"
@@ -75,7 +75,7 @@ bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info
     switch (info->vendor) {
     case GB_NVIDIA:
         return info->arch >= k->arch_min && info->arch <= k->arch_max &&
-               k->smem <= info->smem_per_block &&
+               k->smem + (k->smem ? GB_KERNEL_STATIC : 0u) <= info->smem_per_block &&
                (!(k->flags & GB_K_TMA) || gb_image_find(k->family, info));
     case GB_AMD:
         return k->arch_max == 0;

@@ -28,14 +28,16 @@ enum gb_kernel_flags {
     GB_K_PLAIN = 1u << 8, /* fuses nothing: its sums leave no registers for that */
     /* Takes all of k in one launch that writes C: for operands on the device. */
     GB_K_WHOLE = 1u << 9,
-    /* A block asks for its next tile before it stores the last: where a multiprocessor has room
-     * for no other, it is launched to have several in turn. */
+    /* A multiprocessor has registers for one block, which asks for its next tile before it stores
+     * the last: it is launched to have several in turn. */
     GB_K_AHEAD = 1u << 10
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those
  * of a tile that reaches past the end too. */
 enum { GB_TMA_MOST = INT32_MAX - 255 };
+
+enum { GB_KERNEL_STATIC = 256 };
 
 struct gb_kernel {
     const char
@@ -48,7 +50,8 @@ struct gb_kernel {
     uint8_t
         align; /* bytes that addresses and strides of A and B must be multiples of */
     uint16_t threads;
-    uint32_t smem; /* dynamic shared memory, bytes; 0 when static */
+    /* Dynamic shared memory, bytes; 0 when it is static, else at most GB_KERNEL_STATIC are. */
+    uint32_t smem;
     uint32_t flags;
     uint16_t efficiency; /* per mille of the peak of its arithmetic on large problems */
 };
@@ -73,21 +76,14 @@ static inline int gb_kernel_cluster(const struct gb_kernel *k)
     return k->flags & GB_K_PAIRS ? 2 : 1;
 }
 
-/* Blocks of which a multiprocessor has the shared memory, of which each takes 1 KiB more than it
- * asks for. */
-static inline int gb_kernel_fits(const struct gb_kernel *k,
-                                 const struct gb_device_info *info)
-{
-    size_t blocks = (info->smem_per_block + 1024) / (k->smem + 1024);
-
-    return blocks > 1 ? (int)blocks : 1;
-}
-
-/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA. */
+/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA: as many as their shared
+ * memory lets it, of which each takes 1 KiB more than it asks for. */
 static inline int gb_kernel_blocks(const struct gb_kernel *k,
                                    const struct gb_device_info *info)
 {
-    return k->flags & GB_K_TMA ? gb_kernel_fits(k, info) : 1;
+    size_t blocks = (info->smem_per_block + 1024) / (k->smem + 1024);
+
+    return (k->flags & GB_K_TMA) && blocks > 1 ? (int)blocks : 1;
 }
 
 /* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns

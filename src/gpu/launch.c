@@ -267,7 +267,7 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
     if ((k->flags & GB_K_TENSOR) && !(k->flags & GB_K_UPLO) &&
         !gb_tile_map32_init(&small, &map))
         return GB_E_UNSUPPORTED; /* these rows count their units in 32 bits */
-    if (!most && (k->flags & GB_K_AHEAD) && gb_kernel_fits(k, &dev->info) == 1)
+    if (!most && (k->flags & GB_K_AHEAD))
         most = (uint32_t)gb_max(dev->info.multiprocessors, 1);
     shape = (struct gb_launch_shape){
         .grid = (uint32_t)gb_min(units, most ? most : MAX_GRID),

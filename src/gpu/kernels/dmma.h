@@ -6,8 +6,8 @@
  *
  * x[i] are 16 rows: x[i][2s + h] is row lane/4 + 8h, k lane%4 + 4s. y[j] are 8 columns: y[j][s]
  * is column lane/4 of the same k. sums[i][j]: rows lane/4 (elements 0, 1) and lane/4 + 8 (2, 3),
- * columns 2*(lane%4) and the next. A sum is one chain of fused multiply-adds in ascending k,
- * whatever KI is. KI of 4, 8 or 16 names the instruction of Hopper, m16n8k<KI>; before, and
+ * columns 2*(lane%4) and the next. A sum is taken to be one chain of fused multiply-adds in
+ * ascending k, whatever KI is: t_kernels compares the rows' bits. KI of 4, 8 or 16 names the instruction of Hopper, m16n8k<KI>; before, and
  * after, there is m8n8k4. */
 #ifndef GB_DMMA_H
 #define GB_DMMA_H

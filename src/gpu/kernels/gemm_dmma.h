@@ -40,10 +40,11 @@ struct DmmaShape {
     static constexpr int PARTS = COMPLEX ? 2 : 1; /* real, imaginary */
     /* Sets of fragments, if two leave registers for the rest. */
     static constexpr int FRAGS = (2 * XS + YS) * KI / 4 * PARTS * 2; /* in registers */
-    static constexpr int SETS =
-        KS > 1 && XS * YS * PARTS * 8 + 2 * FRAGS + (COMPLEX ? XS * KI * 2 : 0) <= 216
-            ? 2
-            : 1;
+    static constexpr int SETS = KS > 1 && XS *YS *PARTS * 8 + 2 * FRAGS +
+                                                  (COMPLEX ? XS * KI * 2 : 0) <=
+                                              216
+                                    ? 2
+                                    : 1;
     /* One size for both layouts. */
     static constexpr int X_BYTES = K * (N * SIZE + GB_DMMA_PAD);
     static constexpr int Y_BYTES = K * (M * SIZE + GB_DMMA_PAD);
@@ -53,7 +54,8 @@ struct DmmaShape {
     static_assert(WM % 8 == 0 && WN % 16 == 0, "warps have whole products");
     static_assert(K * SIZE % 128 == 0, "rows along k are whole lines");
     static_assert(K % KI == 0, "a step has whole products");
-    static_assert(X_BYTES % 128 == 0 && Y_BYTES % 128 == 0, "operands begin with lines");
+    static_assert(X_BYTES % 128 == 0 && Y_BYTES % 128 == 0,
+                  "operands begin with lines");
     static_assert(STAGES >= 3, "buffers are refilled while one is read and one waits");
     static_assert(2 * YS * THREADS * SIZE <= STAGES * STAGE_BYTES,
                   "a column of every lane has room");
@@ -115,8 +117,8 @@ struct DmmaReader {
     GB_DEVICE void read(typename Tile::T &x, gb_shared_at at, int group, int four) const
     {
         if (ACROSS)
-            gb_get_shared(x, ((at + place) ^ (four * FOUR % 128)) + four * FOUR / 128 * 128 +
-                                 group * 8 * PITCH);
+            gb_get_shared(x, ((at + place) ^ (four * FOUR % 128)) +
+                                 four * FOUR / 128 * 128 + group * 8 * PITCH);
         else
             gb_get_shared(x, at + place + four * 4 * PITCH + group * 8 * SIZE);
     }
@@ -227,8 +229,8 @@ struct DmmaOutput {
     const StagedWork &work;
     int64_t m, n;   /* C(m, n) is its first element */
     int rows, cols; /* that exist from there on */
-    int above;      /* of the first element over the diagonal, clamped to what matters */
-    bool flip;      /* the sums are held conjugated */
+    int above; /* of the first element over the diagonal, clamped to what matters */
+    bool flip; /* the sums are held conjugated */
 
     GB_DEVICE DmmaOutput(const gb_gemm_args &args, const StagedWork &work_)
         : g(args), work(work_), flip(args.flags & GB_G_CONJ_A)
@@ -289,8 +291,8 @@ struct DmmaOutput {
                 const int row = r / 2 * 8 + r % 2;
 
                 if (has(row, 8 * c))
-                    base[8 * c * g.m + row] = Math::conj_if(
-                        flip, sums.at(c / 2, r / 2, c % 2 * 2 + r % 2));
+                    base[8 * c * g.m + row] =
+                        Math::conj_if(flip, sums.at(c / 2, r / 2, c % 2 * 2 + r % 2));
             }
         }
     }
@@ -300,6 +302,8 @@ struct DmmaOutput {
         return gb_matrix<T>(g.c, g.c_list, g.c_batch, work.batch) + n * g.ldc + m;
     }
 
+    /* A column's elements of C are all asked for before the first is stored: a compiler cannot
+     * know that they are not the same. */
     GB_DEVICE void finish(const DmmaSums<Tile> &sums) const
     {
         const bool read = !(g.flags & GB_G_BETA_ZERO);
@@ -310,35 +314,41 @@ struct DmmaOutput {
 
         GB_UNROLL
         for (int c = 0; c < 2 * XS; c++) {
-            GB_UNROLL
-            for (int r = 0; r < 2 * YS; r += V) {
-                const int row = r / 2 * 8 + r % 2;
-                const bool full = vec && row + V <= rows && 8 * c < cols;
-                T *at = base + 8 * c * g.ldc + row;
-                Vec<T, V> v = {};
+            T *const column = base + 8 * c * g.ldc;
+            Vec<T, V> v[2 * YS / V];
 
-                if (read && full) {
-                    v = gb_load<T, V>(at);
+            GB_UNROLL
+            for (int i = 0; i < 2 * YS / V; i++) {
+                const int row = i * V / 2 * 8 + i * V % 2;
+
+                v[i] = {};
+                if (read && vec && row + V <= rows && 8 * c < cols) {
+                    v[i] = gb_load<T, V>(column + row);
                 } else if (read) {
                     GB_UNROLL
                     for (int e = 0; e < V; e++)
                         if (has(row + e, 8 * c))
-                            v.at[e] = at[e];
+                            v[i].at[e] = column[row + e];
                 }
+            }
+            GB_UNROLL
+            for (int i = 0; i < 2 * YS / V; i++) {
+                const int row = i * V / 2 * 8 + i * V % 2;
+
                 GB_UNROLL
                 for (int e = 0; e < V; e++)
-                    v.at[e] = Math::epilogue(
+                    v[i].at[e] = Math::epilogue(
                         alpha,
-                        Math::conj_if(flip,
-                                      sums.at(c / 2, r / 2, c % 2 * 2 + r % 2 + e)),
-                        beta, v.at[e]);
-                if (full) {
-                    gb_store<T, V>(at, v);
+                        Math::conj_if(
+                            flip, sums.at(c / 2, i * V / 2, c % 2 * 2 + i * V % 2 + e)),
+                        beta, v[i].at[e]);
+                if (vec && row + V <= rows && 8 * c < cols) {
+                    gb_store<T, V>(column + row, v[i]);
                 } else {
                     GB_UNROLL
                     for (int e = 0; e < V; e++)
                         if (has(row + e, 8 * c))
-                            at[e] = v.at[e];
+                            column[row + e] = v[i].at[e];
                 }
             }
         }
@@ -386,7 +396,8 @@ struct DmmaOutput {
 template <class Shape, bool A_ACROSS_, bool B_ACROSS_>
 struct DmmaTile : Shape {
     static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
-    static constexpr bool FLIPS_APART = false; /* what flips is not what products wait for */
+    static constexpr bool FLIPS_APART =
+        false; /* what flips is not what products wait for */
     template <int TILE, bool ACROSS>
     using Operand = StagedCopier<typename Shape::T, TILE, Shape::K, ACROSS,
                                  DmmaWalk<Shape, TILE, ACROSS, 16>,
@@ -402,7 +413,7 @@ struct DmmaTile : Shape {
 #define GB_DMMA_LAYOUT(symbol, shape, blocks, ...)                                     \
     GB_KERNEL(symbol, shape::THREADS, blocks, g)                                       \
     {                                                                                  \
-        gb_gemm_staged<DmmaTile<shape, __VA_ARGS__>>(g);                                 \
+        gb_gemm_staged<DmmaTile<shape, __VA_ARGS__>>(g);                               \
     }
 
 /* The four layouts of one row of dmma.def. A's unit stride runs along m in _n., along k in _t.;

@@ -38,10 +38,10 @@ struct FfmaShape {
     static constexpr int KS = K; /* a product is one of k */
     /* Sets of fragments, if two leave registers for the rest. */
     static constexpr int WORDS = SIZE / 4, ROOM = 65536 / (THREADS * BLOCKS);
-    static constexpr int SETS = WORDS * (PER_M * PER_N + 2 * (PER_M + PER_N)) + 40 <=
-                                        (ROOM < 255 ? ROOM : 255)
-                                    ? 2
-                                    : 1;
+    static constexpr int SETS =
+        WORDS * (PER_M * PER_N + 2 * (PER_M + PER_N)) + 40 <= (ROOM < 255 ? ROOM : 255)
+            ? 2
+            : 1;
     static constexpr int X_PITCH = N * SIZE + 16, Y_PITCH = M * SIZE + 16;
     static constexpr int X_BYTES = K * X_PITCH, Y_BYTES = K * Y_PITCH;
     static constexpr int STAGE_BYTES = X_BYTES + Y_BYTES;
@@ -63,7 +63,8 @@ struct FfmaWalk {
     static constexpr int UNITS = ACROSS ? 8 : TILE * Shape::SIZE / UNIT;
     static constexpr int ROWS = ACROSS ? TILE : Shape::K;
     static constexpr int ROW_STEP = Shape::THREADS / UNITS, TURNS = ROWS / ROW_STEP;
-    static constexpr int INNER = ACROSS ? Shape::K / 8 : 1, INNER_BYTES = 8 * Shape::SIZE;
+    static constexpr int INNER = ACROSS ? Shape::K / 8 : 1,
+                         INNER_BYTES = 8 * Shape::SIZE;
 
     static_assert(ROW_STEP * UNITS == Shape::THREADS && TURNS * ROW_STEP == ROWS,
                   "a grid");
@@ -100,9 +101,8 @@ struct FfmaReaders {
     int a, b; /* where its first ones lie */
 
     GB_DEVICE explicit FfmaReaders(int)
-        : a(Shape::X_BYTES +
-            Shape::SIZE *
-                gb_frag_row(gb_thread(), 0, Shape::WARPS_M, Shape::PER_M, Shape::V)),
+        : a(Shape::X_BYTES + Shape::SIZE * gb_frag_row(gb_thread(), 0, Shape::WARPS_M,
+                                                       Shape::PER_M, Shape::V)),
           b(Shape::SIZE *
             gb_frag_col(gb_thread(), 0, Shape::WARPS_M, Shape::PER_N, Shape::V))
     {
@@ -179,7 +179,8 @@ struct FfmaOutput {
     {
         To(g, tile).finish(sums, flip);
     }
-    GB_DEVICE void finish_fused(const FfmaSums<Shape> &sums, typename Shape::T *mine) const
+    GB_DEVICE void finish_fused(const FfmaSums<Shape> &sums,
+                                typename Shape::T *mine) const
     {
         To(g, tile).finish_fused(sums, flip, mine);
     }
@@ -211,7 +212,7 @@ struct FfmaTile : Shape {
 /* The four layouts of one row of ffma.def. A's unit stride runs along m in _n., along k in _t.;
  * B's along k in _.n, along n in _.t. */
 #define GB_FFMA_ROW(name, blocks, ...)                                                 \
-    typedef FfmaShape<__VA_ARGS__, blocks> name##_shape;                                       \
+    typedef FfmaShape<__VA_ARGS__, blocks> name##_shape;                               \
     GB_FFMA_LAYOUT(gb_##name##_nn, name##_shape, blocks, false, true)                  \
     GB_FFMA_LAYOUT(gb_##name##_nt, name##_shape, blocks, false, false)                 \
     GB_FFMA_LAYOUT(gb_##name##_tn, name##_shape, blocks, true, true)                   \

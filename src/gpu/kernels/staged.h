@@ -36,28 +36,36 @@ struct StagedWork {
 /* The last tile, which may still be on its way to C; this one; the next. */
 struct StagedShared {
     StagedWork work[3];
+    int64_t units; /* of the launch */
 };
+static_assert(sizeof(StagedShared) <= 256, "GB_KERNEL_STATIC");
 
-/* Out of line: one copy for four layouts. */
+/* Out of line: one copy for four layouts. `units`: how many there are, from the first call on; a
+ * triangle takes long to count. */
 template <int M, int N>
-GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, int64_t unit, StagedWork &work)
+GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, int64_t unit, bool first,
+                                int64_t &units, StagedWork &work)
 {
     gb_split_range range;
     gb_tile_map32 small;
     gb_tile tile;
 
+    work.any = first || unit < units;
+    if (!work.any)
+        return;
     if (gb_tile_map32_whole(&small, &g, M, N)) {
-        work.any = unit < small.units;
-        if (work.any)
+        units = small.units;
+        if (unit < units)
             gb_tile_map32_at(&small, (uint32_t)unit, &tile);
     } else {
         gb_tile_map map;
 
         gb_tile_map_init(&map, &g, M, N);
-        work.any = unit < gb_tile_map_units(&map);
-        if (work.any)
+        units = gb_tile_map_units(&map);
+        if (unit < units)
             gb_tile_map_at(&map, unit, &tile);
     }
+    work.any = unit < units;
     if (!work.any)
         return;
     gb_split_range_init(&range, &g, g.split0 + tile.split);
@@ -252,9 +260,11 @@ GB_INLINE void gb_staged_arrived()
 
 /* The buffers are filled; `deep` of k from the first on. */
 template <class Tile>
-GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep, gb_shared_at begin,
-                            bool flip, typename Tile::Sums &sums)
+GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
+                              gb_shared_at begin, bool flip, typename Tile::Sums &sums)
 {
+    static_assert(Tile::SETS == 1 || Tile::KS % 2 == 0,
+                  "a step begins with the first set");
     const gb_shared_at end = begin + Tile::STAGES * Tile::STAGE_BYTES;
     const typename Tile::Readers readers(gb_thread() / GB_LANES);
     gb_shared_at from = begin, to = end - Tile::STAGE_BYTES;
@@ -301,7 +311,7 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
     int now = 0;
 
     if (gb_thread() == 0)
-        gb_staged_work<Tile::M, Tile::N>(g, unit, shared.work[0]);
+        gb_staged_work<Tile::M, Tile::N>(g, unit, true, shared.units, shared.work[0]);
     gb_sync();
     if (!shared.work[0].any)
         return;
@@ -316,7 +326,8 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
 
         unit += gb_grid();
         if (gb_thread() == 0)
-            gb_staged_work<Tile::M, Tile::N>(g, unit, shared.work[next]);
+            gb_staged_work<Tile::M, Tile::N>(g, unit, false, shared.units,
+                                             shared.work[next]);
         if (work.deep > 0) {
             if (work.carry)
                 typename Tile::Output(g, work).start(sums);
