@@ -38,6 +38,8 @@ static const double tma_start = 2.4e-6, tma_tile = 0.3e-6, tma_store = 40e9;
 static const double cluster_start = 1.2e-6;
 /* Those without TMA fill their buffers anew for each tile. */
 static const double mma_start = 3e-6, mma_tile = 1e-6;
+/* What a block takes longer when all the others that have room beside it are missing. */
+static const double alone = 0.65;
 /* Those with GB_K_WHOLE: a longer end, and what of memory's rate they reach, by whether the long
  * operand lies along k. */
 static const double thin_start = 4.5e-6, thin_along = 0.85, thin_across = 0.65;
@@ -123,7 +125,7 @@ static double lines(const struct gb_problem *p, const struct gb_kernel *k,
                    b * (crossed & GB_REPAIR_B ? crossed_lines : 1));
 }
 
-/* What a row on tensor cores takes for `units` pieces of `len` of k, each of which multiplies
+/* What a row that copies ahead takes for `units` pieces of `len` of k, each of which multiplies
  * for `unit` seconds. */
 static double tensor_seconds(const struct gb_problem *p, const struct given *given,
                              struct gb_choice *c, int64_t cores, int blocks,
@@ -193,10 +195,15 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     c->waves = (double)units / (double)cores;
     c->terms = (struct gb_terms){.tile = unit};
     c->tail = 0;
-    if (k->flags & GB_K_TENSOR) {
+    if (k->smem > 0 || (k->flags & GB_K_TENSOR)) { /* copies ahead of its products */
+        int64_t room = gb_kernel_blocks(k, info), blocks = room;
+
+        if (!(k->flags & GB_K_TMA))
+            blocks = gb_max(gb_min(room, gb_ceil_div(units, cores)), 1);
+        unit *= 1 + alone * (double)(room - blocks) / (double)room;
         c->seconds =
             tensor_seconds(p, given, c, together ? usable(cores, splits) : cores,
-                           gb_kernel_blocks(k, info), units, len, unit);
+                           (int)blocks, units, len, unit);
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */

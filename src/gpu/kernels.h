@@ -30,7 +30,9 @@ enum gb_kernel_flags {
     GB_K_WHOLE = 1u << 9,
     /* A multiprocessor has registers for one block, which asks for its next tile before it stores
      * the last: it is launched to have several in turn. */
-    GB_K_AHEAD = 1u << 10
+    GB_K_AHEAD = 1u << 10,
+    /* From here on: blocks that a multiprocessor has registers for, where a row tells (3 bits). */
+    GB_K_BLOCKS = 11
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those
@@ -76,14 +78,17 @@ static inline int gb_kernel_cluster(const struct gb_kernel *k)
     return k->flags & GB_K_PAIRS ? 2 : 1;
 }
 
-/* Blocks that a multiprocessor runs at once, of rows with GB_K_TMA: as many as their shared
- * memory lets it, of which each takes 1 KiB more than it asks for. */
+/* Blocks that a multiprocessor runs at once: as many as their shared memory lets it, of which each
+ * takes 1 KiB more than it asks for, and, without TMA, their registers. */
 static inline int gb_kernel_blocks(const struct gb_kernel *k,
                                    const struct gb_device_info *info)
 {
     size_t blocks = (info->smem_per_block + 1024) / (k->smem + 1024);
+    size_t told = k->flags >> GB_K_BLOCKS & 7;
 
-    return (k->flags & GB_K_TMA) && blocks > 1 ? (int)blocks : 1;
+    if (!(k->flags & GB_K_TMA) && blocks > told)
+        blocks = told;
+    return blocks > 1 ? (int)blocks : 1;
 }
 
 /* Write the symbol of row k for operands whose unit stride runs along rows ('n') or columns
