@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "emulated.h"
 #include "gemm_args.h"
 #include "kernels.h"
 #include "launch.h"
@@ -67,6 +68,7 @@ struct device_shape {
     struct gb_choice choice;
     struct gb_extra extra;
     struct gb_function *gemm, *reduce, *repair, *pass;
+    struct gb_emulated emulated;
     size_t bytes_a, bytes_b, bytes_c;
     void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
     struct operand dev_a, dev_b, dev_c, dev_d; /* d: the peers' C */
@@ -261,6 +263,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
     struct gb_module *module;
     char symbol[96];
 
+    if (b->o->math == BENCH_EMULATED)
+        p.math = GB_MATH_EMULATED;
     if (b->o->kernel) {
         row = gb_kernel_find(b->o->kernel);
         if (!row)
@@ -293,7 +297,14 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         gb_kernel_reduce_symbol(row, symbol, sizeof(symbol));
         must(b->ops->module_get(b->dev, module, symbol, &d->reduce), symbol);
     }
-    if (d->choice.repair)
+    if (row->flags & GB_K_EMULATED) {
+        d->emulated.gemm = d->gemm;
+        must(b->ops->module_get(b->dev, module, GB_SPLIT_SYMBOL, &d->emulated.split),
+             GB_SPLIT_SYMBOL);
+        snprintf(symbol, sizeof(symbol), GB_REST_SYMBOL, layout(d->s->transa),
+                 layout(d->s->transb));
+        must(b->ops->module_get(b->dev, module, symbol, &d->emulated.rest), symbol);
+    } else if (d->choice.repair)
         must(b->ops->module_get(b->dev, module_of(b, GB_REPAIR_FAMILY),
                                 GB_REPAIR_SYMBOL, &d->repair),
              GB_REPAIR_SYMBOL);
@@ -392,6 +403,8 @@ static size_t repair_bytes(const struct device_shape *d)
 {
     const struct gb_gemm_args g = arguments(d, 0);
 
+    if (d->choice.kernel->flags & GB_K_EMULATED)
+        return gb_emulated_bytes(&g);
     return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
                                   layout(d->s->transb), &g);
 }
@@ -490,6 +503,12 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
     if (alone) {
         g.flags &= ~(uint32_t)GB_G_FUSED;
         g.c = operand_set(d->dev_d, set);
+    }
+    if (row->flags & GB_K_EMULATED) {
+        must(gb_emulated_launch(b->dev, b->stream, &d->emulated, row, &g, d->repaired,
+                                0),
+             row->name);
+        return;
     }
     if (d->choice.repair)
         must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, la,

@@ -73,6 +73,12 @@ struct gb_extra {
     int activation; /* enum gb_activation */
 };
 
+/* The class of arithmetic that the user lets a product have (GEMMBLAS_MATH). */
+enum gb_math {
+    GB_MATH_NATIVE,  /* IEEE multiply-adds of the type */
+    GB_MATH_EMULATED /* whatever keeps the type's bound on the error */
+};
+
 /* C := alpha op(A) op(B) + beta C, column-major, after the flavour has been normalised away.
  * op(A) is m x k, op(B) is k x n, C is m x n; ld* in elements. */
 struct gb_problem {
@@ -87,6 +93,7 @@ struct gb_problem {
     int64_t lda, ldb, ldc;
     int64_t batch;                /* of as many products; 0 is 1 */
     const struct gb_extra *extra; /* NULL: nothing is fused */
+    enum gb_math math;
 };
 
 /* Who called: for traces, statistics and the choice among several providers. */

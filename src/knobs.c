@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gb.h"
 #include "log.h"
 #include "util.h"
 
@@ -22,7 +23,15 @@
 #endif
 #define PREFIX "GEMMBLAS_"
 
-enum kind { KIND_TEXT, KIND_FLAG, KIND_COUNT, KIND_BYTES, KIND_ROUTE, KIND_LEVEL };
+enum kind {
+    KIND_TEXT,
+    KIND_FLAG,
+    KIND_COUNT,
+    KIND_BYTES,
+    KIND_ROUTE,
+    KIND_LEVEL,
+    KIND_MATH
+};
 
 struct row {
     const char *env;
@@ -94,6 +103,8 @@ static bool parse_word(const char *word, size_t len, const char *const *words, i
 
 static const char *const route_words[] = {
     [GB_ROUTE_AUTO] = "auto", [GB_ROUTE_GPU] = "gpu", [GB_ROUTE_CPU] = "cpu"};
+static const char *const math_words[] = {
+    [GB_MATH_NATIVE] = "native", [GB_MATH_EMULATED] = "emulated"};
 static const char *const level_words[] = {[GB_LOG_NONE] = "none",
                                           [GB_LOG_ERROR] = "error",
                                           [GB_LOG_WARN] = "warn",
@@ -157,6 +168,12 @@ static bool store(const struct row *row, const char *text)
             return false;
         *(const char **)field = text;
         return true;
+    case KIND_MATH:
+        if (!parse_word(text, strlen(text), math_words, (int)GB_COUNT(math_words),
+                        &word))
+            return false;
+        *(int *)field = word;
+        return true;
     case KIND_LEVEL:
         if (!parse_word(text, strlen(text), level_words, (int)GB_COUNT(level_words),
                         &word))
@@ -176,6 +193,7 @@ static const char *wanted(enum kind kind)
         [KIND_BYTES] = "bytes such as 512M",
         [KIND_ROUTE] = "auto, gpu or cpu, or a list such as auto,dgemm=gpu",
         [KIND_LEVEL] = "none, error, warn, info or debug",
+        [KIND_MATH] = "native or emulated",
     };
 
     return text[kind];

@@ -21,6 +21,7 @@ struct gb_knobs {
 #define GB_KNOB_ROUTE                                                                  \
     const char * /* unparsed list; gb_knobs_route() answers per routine */
 #define GB_KNOB_LEVEL int
+#define GB_KNOB_MATH int /* enum gb_math */
 #define KNOB(field, env, kind, text, doc) GB_KNOB_##kind field;
 #include "knobs.def"
 #undef KNOB

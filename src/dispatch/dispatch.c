@@ -321,6 +321,7 @@ static enum gb_why decide(const struct gb_problem *call, const char *routine,
     uint64_t fp = gb_fp_enter();
     enum gb_why why;
 
+    p.math = (enum gb_math)gb_knobs()->math;
     gb_route_tighten(&p);
     why = gb_route(&p, &in, &out);
     if (why == GB_OK)

@@ -2,8 +2,10 @@
 /* The kernel by tuned rows, else by waves of tiles; the panels by memory. */
 #include "plan.h"
 
+#include "emulated.h"
 #include "launch.h"
 #include "model.h"
+#include "split_args.h"
 #include "tuned.h"
 #include "util.h"
 
@@ -26,6 +28,8 @@ static const double crossed_lines = 1.85;
 static const double reduce_latency = 5.5e-6;
 /* A launch ahead of the product's own. */
 static const double repair_latency = 3e-6;
+/* A kernel behind the product's, that finds nothing to do. */
+static const double rest_latency = 3e-6;
 /* Where a cluster sums its splits: barriers, and reading each other's sums. Clusters of more
  * than two wait for places. */
 static const double pair_latency = 2.2e-6, together_latency = 7e-6,
@@ -267,6 +271,9 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((k->flags & GB_K_WHOLE) && p->k > INT32_MAX)
         return false;
+    if ((k->flags & GB_K_EMULATED) && (p->math != GB_MATH_EMULATED || splits > 1 ||
+                                       p->k < GB_EMUL_LEAST_K || p->k > GB_EMUL_MOST_K))
+        return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
     best.tiles = gb_ceil_div(p->m, k->tile_m) *
@@ -302,8 +309,9 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  uint32_t without, int splits, struct gb_choice *choice)
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
-    unsigned repair = (k->align > align_a ? GB_REPAIR_A : 0u) |
-                      (k->align > align_b ? GB_REPAIR_B : 0u);
+    bool emulated = k->flags & GB_K_EMULATED;
+    unsigned repair = (emulated || k->align > align_a ? GB_REPAIR_A : 0u) |
+                      (emulated || k->align > align_b ? GB_REPAIR_B : 0u);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
     const struct given given = {crossed & ~repair, without};
@@ -314,9 +322,9 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     choice->repair = repair;
     if (repair == 0)
         return true;
-    if (!gb_launch_can_repair(k, info))
+    if (!emulated && !gb_launch_can_repair(k, info))
         return false;
-    choice->terms.copies = repair_latency;
+    choice->terms.copies = repair_latency + (emulated ? rest_latency : 0);
     if (choice->repair & GB_REPAIR_A)
         choice->terms.copies += 2 * size * (double)p->m * (double)p->k / memory_rate;
     if (choice->repair & GB_REPAIR_B)
@@ -365,7 +373,9 @@ bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *in
                      struct gb_choice *choice)
 {
     struct gb_tuned_hit hits[GB_TUNED_HITS];
-    int n = gb_tuned_find(p, info, align_a, align_b, hits);
+    /* what was tuned was native */
+    int n =
+        p->math == GB_MATH_NATIVE ? gb_tuned_find(p, info, align_a, align_b, hits) : 0;
 
     for (int i = 0; i < n; i++)
         if (tuned_choice(p, info, align_a, align_b, without, &hits[i], choice))
@@ -479,13 +489,17 @@ static bool panels_that_fit(struct gb_plan *plan, size_t budget)
     return false;
 }
 
-enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,
-                         size_t budget, struct gb_plan *plan)
+/* `whole`: with rows that want all of k at once, if there is memory for it. */
+static enum gb_why make(const struct gb_problem *p, const struct gb_device_info *info,
+                        size_t budget, bool whole, struct gb_plan *plan)
 {
+    uint32_t without = GB_PLAN_STAGED;
     struct gb_choice choice;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, GB_PLAN_STAGED, &choice))
+    if (whole)
+        without &= ~(uint32_t)GB_K_WHOLE;
+    if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, without, &choice))
         return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,
@@ -498,10 +512,20 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
         .slot_bytes = SLOT_BYTES,
     };
     panels_that_stream(plan, choice.seconds);
-    if (gb_plan_bytes(plan) > budget && !panels_that_fit(plan, budget))
+    if (gb_plan_bytes(plan) > budget && (whole || !panels_that_fit(plan, budget)))
         return GB_WHY_OOM;
     plan->piece_rows = gb_min(plan->panel_m, (int64_t)(SLOT_BYTES / size_c));
     plan->piece_cols = gb_min(
         plan->panel_n, gb_max(1, (int64_t)(SLOT_BYTES / size_c) / plan->piece_rows));
     return GB_OK;
+}
+
+enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,
+                         size_t budget, struct gb_plan *plan)
+{
+    /* of parts of numbers no sum can be carried from one launch to the next */
+    if (p->math == GB_MATH_EMULATED && p->type == GB_F32 &&
+        make(p, info, budget, true, plan) == GB_OK)
+        return GB_OK;
+    return make(p, info, budget, false, plan);
 }

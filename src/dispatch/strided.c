@@ -159,6 +159,7 @@ static struct gb_problem problem_of(const struct gb_product *p, struct form a,
         .ldb = b.ld,
         .batch = p->batch,
         .extra = is_fused(p) ? extra : NULL,
+        .math = (enum gb_math)gb_knobs()->math,
     };
 
     return q;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_wgmma for the emulated device: every tile once, those at least 128 wide along n with C of
+/* gemm_wgmma and gemm_emul for the emulated device: of the first every tile once, those at least 128 wide along n with C of
  * 16 bits, the others with C of fp32. (All four pairs of types of each would take minutes to
  * compile, and are no other text.) */
 #include "emu_kernels.h"
@@ -19,6 +19,8 @@ namespace
 
 #include "gemm_wgmma.h"
 #include "reduce.h"
+
+#include "gemm_emul_f32.cu"
 
 #undef WGMMA
 namespace gemm_wgmma_f16
@@ -62,8 +64,14 @@ const struct gb_emu_kernel gb_emu_kernels_wgmma[] = {
         EMU_NARROW_##tile_n(EMU_ROW_##cluster, gemm_wgmma_bf16_f32, name)
 #include "wgmma.def"
 #undef WGMMA
-    {"gb_reduce_f32_f16", "gemm_wgmma_f16",
-     run<gb_gemm_args, gemm_wgmma_f16::gb_reduce_f32_f16>},
+#define EMU_EMUL(symbol, type) {#symbol, "gemm_emul_f32", run<type, symbol>},
+#define EMUL_F32(name, ...) EMU_EMUL(gb_gemm_emul_f32_##name, gb_emul_args)
+#include "emul.def"
+    EMU_EMUL(gb_split_f32, gb_split_args) EMU_EMUL(gb_rest_f32_nn, gb_rest_args)
+        EMU_EMUL(gb_rest_f32_nt, gb_rest_args) EMU_EMUL(gb_rest_f32_tn, gb_rest_args)
+            EMU_EMUL(gb_rest_f32_tt, gb_rest_args){
+                "gb_reduce_f32_f16", "gemm_wgmma_f16",
+                run<gb_gemm_args, gemm_wgmma_f16::gb_reduce_f32_f16>},
     {"gb_reduce_f32_f32", "gemm_wgmma_bf16_f32",
      run<gb_gemm_args, gemm_wgmma_bf16_f32::gb_reduce_f32_f32>},
     {NULL, NULL, NULL},

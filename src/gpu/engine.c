@@ -2,6 +2,7 @@
 /* Opening and closing a device, handing out its lanes, finding its functions. */
 #include "engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -120,6 +121,8 @@ static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
     engine->n_modules = 0;
     memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
     memset(engine->helpers, 0, sizeof engine->helpers);
+    engine->split = NULL;
+    memset(engine->rest, 0, sizeof engine->rest);
     pthread_mutex_unlock(&engine->module_lock);
 }
 
@@ -500,6 +503,22 @@ enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel
 
     gb_kernel_reduce_symbol(k, symbol, sizeof symbol);
     return find_function(engine, k->family, symbol, &row->reduce, f);
+}
+
+enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kernel *k,
+                                  char a, char b, struct gb_emulated *f)
+{
+    const int layout = 2 * (a == 't') + (b == 't');
+    char rest[sizeof GB_REST_SYMBOL];
+    enum gb_status s = gb_engine_gemm(engine, k, 'n', 'n', &f->gemm);
+
+    snprintf(rest, sizeof rest, GB_REST_SYMBOL, a, b);
+    if (s == GB_SUCCESS)
+        s = find_function(engine, k->family, GB_SPLIT_SYMBOL, &engine->split,
+                          &f->split);
+    if (s == GB_SUCCESS)
+        s = find_function(engine, k->family, rest, &engine->rest[layout], &f->rest);
+    return s;
 }
 
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,

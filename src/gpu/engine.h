@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "emulated.h"
 #include "exec.h"
 #include "guest.h"
 #include "lane.h"
@@ -60,6 +61,7 @@ struct gb_engine {
     int n_modules;
     struct gb_row *rows; /* one per row of gb_kernels */
     struct gb_function *helpers[GB_HELPERS];
+    struct gb_function *split, *rest[4]; /* of emulated rows; by layout */
 };
 
 /* Is this a child of the engine's process? Threads that held our locks when it was forked do
@@ -84,6 +86,9 @@ enum gb_status gb_engine_gemm(struct gb_engine *engine, const struct gb_kernel *
                               char a, char b, struct gb_function **f);
 enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel *k,
                                 struct gb_function **f);
+/* Those that a row with GB_K_EMULATED is made of. */
+enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kernel *k,
+                                  char a, char b, struct gb_emulated *f);
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
                                 struct gb_function **f);
 

@@ -100,10 +100,13 @@ static enum gb_status take_slots(struct gb_pipeline *r)
 static enum gb_status find_functions(struct gb_pipeline *r)
 {
     const struct gb_plan *plan = r->plan;
-    enum gb_status s = gb_engine_gemm(
-        r->engine, plan->kernel, gb_transposed(plan->p.transa) ? 't' : 'n',
-        gb_transposed(plan->p.transb) ? 't' : 'n', &r->gemm);
+    char a = gb_transposed(plan->p.transa) ? 't' : 'n',
+         b = gb_transposed(plan->p.transb) ? 't' : 'n';
+    enum gb_status s;
 
+    if (plan->kernel->flags & GB_K_EMULATED)
+        return gb_engine_emulated(r->engine, plan->kernel, a, b, &r->emulated);
+    s = gb_engine_gemm(r->engine, plan->kernel, a, b, &r->gemm);
     if (s == GB_SUCCESS && plan->splits > 1)
         s = gb_engine_reduce(r->engine, plan->kernel, &r->reduce);
     return s;

@@ -2,6 +2,7 @@
 /* What a plan cuts into what: buffers, steps, chunks, and the kernels' view of a step. Pure. */
 #include "geometry.h"
 
+#include "emulated.h"
 #include "tile_map.h"
 
 struct gb_fused gb_fused_of(const struct gb_extra *x)
@@ -36,7 +37,11 @@ struct gb_needs gb_plan_needs(const struct gb_plan *plan)
               gb_type_size(p->type_c)},
     };
 
-    if (plan->splits > 1 || pk < p->k)
+    if (plan->kernel->flags & GB_K_EMULATED) {
+        const struct gb_gemm_args g = {.m = pm, .n = pn, .k = pk};
+
+        needs.partial = (struct gb_need){1, 1, 1, gb_emulated_bytes(&g)};
+    } else if (plan->splits > 1 || pk < p->k)
         needs.partial = (struct gb_need){
             1, pm, pn, (size_t)plan->splits * gb_type_size(plan->kernel->type_acc)};
     return needs;

@@ -31,8 +31,10 @@ enum gb_kernel_flags {
     /* A multiprocessor has registers for one block, which asks for its next tile before it stores
      * the last: it is launched to have several in turn. */
     GB_K_AHEAD = 1u << 10,
+    /* Computes from several parts of each number, which are made first: emulated.h. One layout. */
+    GB_K_EMULATED = 1u << 11,
     /* From here on: blocks that a multiprocessor has registers for, where a row tells (3 bits). */
-    GB_K_BLOCKS = 11
+    GB_K_BLOCKS = 12
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those

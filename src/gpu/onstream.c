@@ -16,6 +16,7 @@ struct run {
     struct gb_gemm_args g; /* with addresses */
     struct gb_stream *stream;
     struct gb_function *gemm, *reduce, *repair, *list, *pack[GB_ON_OPERANDS];
+    struct gb_emulated emulated;
     gb_devptr memory; /* 0: none is needed */
     size_t bytes;     /* of it that have been given out */
     gb_devptr lists[GB_ON_OPERANDS], columns[GB_ON_OPERANDS], repaired;
@@ -29,6 +30,11 @@ static enum gb_helper pack_of(size_t size)
                        : GB_HELP_PACK_16;
 }
 
+static bool emulated(const struct run *r)
+{
+    return r->o->kernel->flags & GB_K_EMULATED;
+}
+
 static bool reduces(const struct run *r)
 {
     return !(r->g.flags & GB_G_EPILOGUE);
@@ -37,11 +43,13 @@ static bool reduces(const struct run *r)
 static enum gb_status find_functions(struct run *r)
 {
     const struct gb_onstream *o = r->o;
-    enum gb_status s = gb_engine_gemm(r->engine, o->kernel, o->a, o->b, &r->gemm);
+    enum gb_status s =
+        emulated(r) ? gb_engine_emulated(r->engine, o->kernel, o->a, o->b, &r->emulated)
+                    : gb_engine_gemm(r->engine, o->kernel, o->a, o->b, &r->gemm);
 
     if (s == GB_SUCCESS && reduces(r))
         s = gb_engine_reduce(r->engine, o->kernel, &r->reduce);
-    if (s == GB_SUCCESS && o->repair)
+    if (s == GB_SUCCESS && o->repair && !emulated(r))
         s = gb_engine_helper(r->engine, GB_HELP_REPAIR, &r->repair);
     for (int i = 0; i < GB_ON_OPERANDS && s == GB_SUCCESS; i++) {
         const struct gb_on_operand *x = &o->operand[i];
@@ -88,6 +96,8 @@ static bool lay_out(struct run *r)
             !take_sized(r, x->copy.to_batch, x->copy.batch, x->size, &r->columns[i]))
             return false;
     }
+    if (emulated(r))
+        return take(r, gb_emulated_bytes(&g), &r->g.partial);
     if (o->repair &&
         !take(r, gb_launch_repair_bytes(o->repair, o->a, o->b, &g), &r->repaired))
         return false;
@@ -171,10 +181,13 @@ static enum gb_status queue(struct run *r)
     const struct gb_onstream *o = r->o;
     enum gb_status s = prepare(r);
 
-    if (s == GB_SUCCESS && o->repair)
+    if (s == GB_SUCCESS && o->repair && !emulated(r))
         s = gb_launch_repair(r->dev, r->stream, r->repair, o->kernel, o->repair, o->a,
                              o->b, r->repaired, &r->g);
-    if (s == GB_SUCCESS)
+    if (s == GB_SUCCESS && emulated(r))
+        s = gb_emulated_launch(r->dev, r->stream, &r->emulated, o->kernel, &r->g,
+                               r->g.partial, 0);
+    else if (s == GB_SUCCESS)
         s = gb_launch_gemm(r->dev, r->stream, r->gemm, o->kernel, o->a, o->b, &r->g, 0);
     if (s == GB_SUCCESS && reduces(r))
         s = gb_launch_reduce(r->dev, r->stream, r->reduce, o->kernel, &r->g, 0);

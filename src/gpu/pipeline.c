@@ -63,6 +63,7 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
                              const struct gb_gemm_args *args)
 {
     const struct gb_problem *p = &r->plan->p;
+    const struct gb_kernel *k = r->plan->kernel;
     struct gb_device *dev = r->engine->dev;
     struct gb_stream *stream = r->lane->compute;
     char a = gb_transposed(p->transa) ? 't' : 'n',
@@ -72,9 +73,12 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
     for (int i = 0; i < 2 && s == GB_E_NOMEM; i++) {
         if (i > 0)
             gb_pool_trim(&r->engine->pool);
-        s = reduce
-                ? gb_launch_reduce(dev, stream, r->reduce, r->plan->kernel, args, 0)
-                : gb_launch_gemm(dev, stream, r->gemm, r->plan->kernel, a, b, args, 0);
+        if (k->flags & GB_K_EMULATED)
+            s = gb_emulated_launch(dev, stream, &r->emulated, k, args, args->partial,
+                                   0);
+        else
+            s = reduce ? gb_launch_reduce(dev, stream, r->reduce, k, args, 0)
+                       : gb_launch_gemm(dev, stream, r->gemm, k, a, b, args, 0);
     }
     r->stats->launches += s == GB_SUCCESS;
     return s;

@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gemm_emul: fp32 GEMM by three products of fp16 on Hopper's tensor cores (sm_90a). Operands were
- * cut into two parts by gemm_split, which also made them K-major and aligned, so there is one
- * layout. With high parts h, low parts l and powers of two f of each block of 128 of k:
+ * cut into two parts by gb_split_f32 (split.h), which also made them K-major and aligned, so there
+ * is one layout. With high parts h, low parts l and powers of two f of each block of 128 of k:
  *
- *   C(m, n) += f_a(m) f_b(n) ( sum h_a h_b  +  2^-11 (sum h_a l_b + sum l_a h_b) )
+ *   C(m, n) += f_a(m) f_b(n) sum (h_a l_b + l_a h_b + h_a h_b)
  *
- * What l_a l_b would add is below 2^-22 of the largest product and is left out (Ootomo and
- * Yokota). The tensor cores align a sum to its largest term and cut it off at 25 bits, always
- * towards 0; over 128 of k that is less than fp32's own rounding. So each block's sums, of the high
- * products and of the others apart, begin at 0, and are added to the sum so far by fused
- * multiply-adds in fp32.
+ * What l_a l_b would add is below 2^-22 of the product and is left out (Ootomo and Yokota). The
+ * tensor cores align a sum to its largest term and cut it off at 25 bits, always towards 0: that
+ * must not add up. So a sum of tensor cores is one of 64 of k, small products first, and is added
+ * to the sum so far by a fused multiply-add in fp32.
  *
  * Orientation, ring of buffers, barriers, registers that change hands and the way to C are those
  * of gemm_wgmma.h. A tile is 64 of n for each of WGS warpgroups by BN of m; a buffer has 64 of k of
- * the four operands; three sets of sums leave no registers for more than 64x128 per warpgroup.
+ * the four operands.
  *
- * Nothing is computed where gemm_split met what fp16 cannot hold: what does then has been queued
- * behind this kernel. */
+ * The guard. Of an element of the block whose largest is M the parts may miss 2^-39 M more than
+ * 2^-22 of itself. A tile of 128 by 128 is computed here where either
+ *   - every vector's elements that are not 0 span so little that this is less than 2^-3 k u of each
+ *     (u = 2^-24; k u is what fp32 itself may lose), or
+ *   - the sum over blocks of 128 (M_a 2^-39 M_b + M_b 2^-39 M_a) is at most a quarter of k u times
+ *     a bound from below on (|A||B|)(m, n): sums of magnitudes of one operand times the least
+ *     magnitude of the other.
+ * Else, and where there are infinities, NaNs or magnitudes outside 2^-48 to 2^57, the loader marks
+ * the tile and leaves it, C untouched, to gb_rest_f32 (gemm_emul_f32.cu), which is queued behind. Both
+ * operands' numbers come from gb_split_f32; the host has no part in it. */
 #ifndef GB_GEMM_EMUL_H
 #define GB_GEMM_EMUL_H
 
-#include "split_args.h"
+#include "split.h"
 #include "wgmma_epilogue.h"
 #include "wgmma_tile.h"
 
@@ -32,81 +39,129 @@ struct EmulTile
     static constexpr int X_LOW = Plain::X_BYTES, Y_HIGH = 2 * Plain::X_BYTES;
     static constexpr int Y_LOW = Y_HIGH + Plain::Y_BYTES;
     static constexpr int STAGE_BYTES = 2 * Plain::STAGE_BYTES;
-    static constexpr int STEPS = GB_SPLIT_K / Plain::BK; /* buffers of a block of k */
-    static constexpr int LOADER_REGISTERS = 24, REGISTERS = 240;
+    static constexpr int LOADER_REGISTERS = 64, REGISTERS = 224;
 };
 
-/* Dynamic shared memory. */
-#define GB_EMUL_SMEM(m, n, stages, wgs, buffers)                                       \
-    ((stages) * ((m) + (n)) * 256 + (wgs) * (buffers)*8192 + 1024)
-
-template <class Tile>
-GB_INLINE void gb_emul_work(const gb_tma_args &p, uint32_t unit, WgmmaWork &work)
+/* By a warp: may the tile be computed from parts? */
+GB_INLINE bool gb_emul_safe(const gb_emul_args &e, int m, int n, int batch)
 {
-    const gb_gemm_args &g = p.g;
-    gb_split_range range;
-    gb_tile tile;
+    const gb_split &a = e.x[0], &b = e.x[1];
+    const int64_t za = a.batch > 1 ? batch : 0, zb = b.batch > 1 ? batch : 0;
+    const gb_guard *const of_a = reinterpret_cast<const gb_guard *>(a.guard) +
+                                 (za * a.groups + m / GB_SPLIT_GROUP) * a.blocks;
+    const gb_guard *const of_b = reinterpret_cast<const gb_guard *>(b.guard) +
+                                 (zb * b.groups + n / GB_SPLIT_GROUP) * b.blocks;
+    const float deep = (float)e.t.g.k;
+    float missed = 0, least = 0;
+    int span = 0;
 
-    work.steps = -1;
-    if (unit >= p.map.units)
-        return;
-    gb_tile_map32_at(&p.map, unit, &tile);
-    gb_split_range_init(&range, &g, g.split0 + tile.split);
-    work.m = (int)tile.i * Tile::BN;
-    work.n = (int)tile.j * Tile::BM;
-    work.batch = (int)tile.batch;
-    work.split = g.split0 + (int)tile.split;
-    work.k = (int)(range.begin - g.k_begin);
-    work.steps = (int)((range.end - range.begin + Tile::BK - 1) / Tile::BK);
-    work.carry = range.carry;
-    if ((g.flags & GB_G_EPILOGUE) && g.alpha[0] == 0)
-        work.steps = 0; /* the sum counts for nothing, not even as a NaN */
+    for (int64_t block = gb_thread() % GB_LANES; block < a.blocks; block += GB_LANES) {
+        const Vec<float, 4> x = gb_load<float, 4>(&of_a[block].most);
+        const Vec<float, 4> y = gb_load<float, 4>(&of_b[block].most);
+        const float one = x.at[1] * y.at[2], other = y.at[1] * x.at[2];
+        const int bits = gb_bits(x.at[3] > y.at[3] ? x.at[3] : y.at[3]);
+
+        missed += x.at[0] * y.at[0];
+        least += one > other ? one : other;
+        span = bits > span ? bits : span;
+    }
+    missed = gb_warp_sum(missed);
+    least = gb_warp_sum(least);
+    span = gb_warp_most(span);
+    /* (of infinities the first is infinite or no number) */
+    return missed <= 0x1p126f &&
+           (gb_float(span) <= deep * 0x1p12f || missed <= deep * 32 * least);
 }
 
-/* One thread's life. */
+/* The next tile that this block computes, from `unit` on, by the loader's warp: work.steps is
+ * less than 0 when there is none. */
+template <class Tile>
+GB_INLINE void gb_emul_work(const gb_emul_args &e, uint32_t &unit, WgmmaWork &work)
+{
+    const gb_tma_args &p = e.t;
+
+    work.steps = -1;
+    GB_NO_UNROLL
+    for (; unit < p.map.units; unit += (uint32_t)gb_grid()) {
+        gb_tile tile;
+        bool safe;
+
+        gb_tile_map32_at(&p.map, unit, &tile);
+        work.m = (int)tile.i * Tile::BN;
+        work.n = (int)tile.j * Tile::BM;
+        work.batch = (int)tile.batch;
+        work.split = work.k = work.carry = 0;
+        safe = gb_emul_safe(e, work.m, work.n, work.batch) || p.g.alpha[0] == 0;
+        if (gb_thread() % GB_LANES == 0) {
+            const int64_t i = work.m / GB_SPLIT_GROUP, j = work.n / GB_SPLIT_GROUP;
+
+            reinterpret_cast<uint8_t *>(
+                e.left.flags)[(work.batch * e.left.tiles_n + j) * e.left.tiles_m + i] =
+                !safe;
+            if (!safe)
+                *reinterpret_cast<uint32_t *>(e.left.any) = 1;
+        }
+        if (!safe)
+            continue;
+        /* alpha 0: the sum counts for nothing, not even as a NaN */
+        work.steps =
+            p.g.alpha[0] == 0 ? 0 : (int)gb_tile_ceil_div(p.g.k, (int64_t)Tile::BK);
+        break;
+    }
+    unit += (uint32_t)gb_grid();
+}
+
+/* One warp's life; what it asks for and tells is its first lane's. */
 template <class Tile>
 GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
 {
     const gb_tma_args &p = e.t;
+    const bool first = gb_thread() % GB_LANES == 0;
     WgmmaRing<Tile::STAGES> ring(1);
+    uint32_t unit = (uint32_t)gb_block();
 
     GB_NO_UNROLL
-    for (uint32_t unit = (uint32_t)gb_block();; unit += (uint32_t)gb_grid()) {
+    for (;;) {
         WgmmaWork work;
 
-        gb_emul_work<Tile>(p, unit, work);
-        gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
-        shared.work[ring.at] = work;
-        if (work.steps <= 0) {
-            gb_bar_arrive(gb_smem(&shared.full[ring.at]));
-            ring.next();
+        gb_emul_work<Tile>(e, unit, work);
+        if (first) {
+            gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
+            shared.work[ring.at] = work;
+            if (work.steps <= 0)
+                gb_bar_arrive(gb_smem(&shared.full[ring.at]));
         }
+        if (work.steps <= 0)
+            ring.next();
         if (work.steps < 0)
             break;
         GB_NO_UNROLL
         for (int step = 0; step < work.steps; step++) {
             const uint32_t to = gb_smem(shared.stage[ring.at]);
             const uint32_t bar = gb_smem(&shared.full[ring.at]);
-            const int k = work.k + step * Tile::BK;
+            const int k = step * Tile::BK;
 
-            if (step > 0)
-                gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
-            gb_bar_expect(bar, Tile::STAGE_BYTES);
-            gb_tma_load(to, &p.b, bar, k, work.n, work.batch, p.hint_b);
-            gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, work.batch,
-                        p.hint_b);
-            gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, work.batch, p.hint_a);
-            gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, work.batch,
-                        p.hint_a);
+            if (first) {
+                if (step > 0)
+                    gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
+                gb_bar_expect(bar, Tile::STAGE_BYTES);
+                gb_tma_load(to, &p.b, bar, k, work.n, work.batch, p.hint_b);
+                gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, work.batch,
+                            p.hint_b);
+                gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, work.batch,
+                            p.hint_a);
+                gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, work.batch,
+                            p.hint_a);
+            }
             ring.next();
         }
+        gb_sync_warp();
     }
 }
 
-/* The products of one buffer; the sums of the first of a block of k begin at 0. */
+/* The products of one buffer. */
 template <class Tile>
-GB_INLINE void gb_emul_step(uint32_t stage, int wg, bool add,
-                            float (&main)[Tile::BN / 2], float (&cross)[Tile::BN / 2])
+GB_INLINE void gb_emul_step(uint32_t stage, int wg, float (&sum)[Tile::BN / 2])
 {
     typedef GbWgmma<Tile::BN, gb_f16, false, false> Wgmma;
     const uint32_t rows = stage + wg * GB_ATOM_BYTES;
@@ -120,39 +175,43 @@ GB_INLINE void gb_emul_step(uint32_t stage, int wg, bool add,
     for (int k = 0; k < Tile::BK / 16; k++) {
         const uint64_t at = k * gb_descriptor_step<false>;
 
-        Wgmma::mma(main, x_high + at, y_high + at, add || k > 0);
-        Wgmma::mma(cross, x_high + at, y_low + at, add || k > 0);
-        Wgmma::mma(cross, x_low + at, y_high + at, true);
+        Wgmma::mma(sum, x_high + at, y_low + at, k > 0);
+        Wgmma::mma(sum, x_low + at, y_high + at, true);
+    }
+    GB_UNROLL
+    for (int k = 0; k < Tile::BK / 16; k++) {
+        const uint64_t at = k * gb_descriptor_step<false>;
+
+        Wgmma::mma(sum, x_high + at, y_high + at, true);
     }
     gb_wgmma_commit();
 }
 
-/* sums += f_a f_b (main + 2^-11 cross), of block `block` of k. Two factors, one after the other:
- * their product need not be in fp32's range where the result is. */
+/* sums += f_a f_b sum, in block `block` of k. */
 template <class Tile>
 GB_INLINE void gb_emul_promote(const gb_emul_args &e, const WgmmaWork &work,
-                               int64_t block, int wg, const float (&main)[Tile::BN / 2],
-                               const float (&cross)[Tile::BN / 2],
+                               int64_t block, int wg, const float (&sum)[Tile::BN / 2],
                                float (&sums)[Tile::BN / 2])
 {
+    const gb_split &a = e.x[0], &b = e.x[1];
+    const int64_t za = a.batch > 1 ? work.batch : 0, zb = b.batch > 1 ? work.batch : 0;
     const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
-    const float *const of_a = reinterpret_cast<const float *>(e.a_scales) +
-                              block * e.a_scale_ld + work.m + gb_wgmma_pair_m(lane, 0);
-    const float *const of_b = reinterpret_cast<const float *>(e.b_scales) +
-                              block * e.b_scale_ld + work.n + wg * 64 + warp * 16 +
-                              gb_wgmma_pair_n(lane, 0);
+    const float *const of_a = reinterpret_cast<const float *>(a.scales) +
+                              (za * a.blocks + block) * a.scale_ld + work.m +
+                              gb_wgmma_pair_m(lane, 0);
+    const float *const of_b = reinterpret_cast<const float *>(b.scales) +
+                              (zb * b.blocks + block) * b.scale_ld + work.n + wg * 64 +
+                              warp * 16 + gb_wgmma_pair_n(lane, 0);
     const float f_b[2] = {of_b[0], of_b[8]};
 
     GB_UNROLL
-    for (int a = 0; a < Tile::BN / 2; a += 4) {
-        const Vec<float, 2> f_a = gb_load<float, 2>(of_a + a / 4 * 8);
+    for (int q = 0; q < Tile::BN / 2; q += 4) {
+        const Vec<float, 2> f_a = gb_load<float, 2>(of_a + q / 4 * 8);
 
         GB_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const float both = gb_fma_f32(cross[a + i], 0x1p-11f, main[a + i]);
-
-            sums[a + i] = gb_fma_f32(both * f_a.at[i % 2], f_b[i / 2], sums[a + i]);
-        }
+        for (int i = 0; i < 4; i++)
+            sums[q + i] =
+                gb_fma_f32(sum[q + i], f_a.at[i % 2] * f_b[i / 2], sums[q + i]);
     }
 }
 
@@ -160,13 +219,12 @@ template <class Tile>
 GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shared)
 {
     const gb_tma_args &p = e.t;
-    const bool last = p.g.flags & GB_G_EPILOGUE;
     WgmmaEpilogue<Tile> epilogue(p, shared);
     WgmmaRing<Tile::STAGES> ring(0);
 
     GB_NO_UNROLL
     for (;;) {
-        float sums[1][Tile::BN / 2] = {}, main[Tile::BN / 2], cross[Tile::BN / 2];
+        float sums[1][Tile::BN / 2] = {}, sum[Tile::BN / 2];
         const int wg = gb_thread() / 128;
         WgmmaWork work;
         int before;
@@ -175,10 +233,7 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
         work = shared.work[ring.at];
         if (work.steps < 0)
             break;
-        if (work.carry && work.steps > 0)
-            gb_wgmma_partial<Tile, true>(p.g, work, wg, sums);
-        if (last)
-            epilogue.begin(work);
+        epilogue.begin(work);
         if (work.steps == 0) {
             before = ring.at;
             /* no product holds back the release until all have read the work */
@@ -189,26 +244,19 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
         }
         GB_NO_UNROLL
         for (int step = 0; step < work.steps; step++) {
-            const bool begins = step % Tile::STEPS == 0;
-
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
-            gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg, !begins, main,
-                               cross);
+            gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg, sum);
             gb_wgmma_wait<0>();
             if (gb_thread() % 128 == 0)
                 gb_bar_arrive(gb_smem(&shared.empty[ring.at]));
             ring.next();
-            if (step % Tile::STEPS == Tile::STEPS - 1 || step + 1 == work.steps)
-                gb_emul_promote<Tile>(
-                    e, work, (p.g.k_begin + work.k) / GB_SPLIT_K + step / Tile::STEPS,
-                    wg, main, cross, sums[0]);
+            gb_emul_promote<Tile>(e, work, step / (GB_SPLIT_K / Tile::BK), wg, sum,
+                                  sums[0]);
         }
-        if (last && (p.g.flags & GB_G_FUSED))
+        if (p.g.flags & GB_G_FUSED)
             epilogue.finish_fused(work, sums);
-        else if (last)
-            epilogue.finish(work, sums);
         else
-            gb_wgmma_partial<Tile, false>(p.g, work, wg, sums);
+            epilogue.finish(work, sums);
     }
 }
 
@@ -219,9 +267,6 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
         *reinterpret_cast<WgmmaShared<Tile> *>(gb_wgmma_memory());
     const int wg = gb_thread() / 128;
 
-    gb_grid_wait();
-    if (*reinterpret_cast<const uint32_t *>(e.met) != 0)
-        return;
     if (gb_thread() == 0) {
         gb_tma_prefetch(&e.t.a);
         gb_tma_prefetch(&e.t.b);
@@ -237,10 +282,11 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
         gb_bar_fence_init();
     }
     gb_sync();
+    gb_grid_wait();
     if (wg == Tile::WGS) {
         if (Tile::TRADE)
             gb_fewer_registers<Tile::LOADER_REGISTERS>();
-        if (gb_thread() == Tile::WGS * 128)
+        if (gb_thread() < Tile::WGS * 128 + GB_LANES)
             gb_emul_loader<Tile>(e, shared);
     } else {
         if (Tile::TRADE)

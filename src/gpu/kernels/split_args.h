@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arguments of gemm_split, which cuts an fp32 operand into two of fp16 for gemm_emul, and of
- * gemm_emul. Strides are in elements.
+/* The arguments of the kernels that compute fp32 products from fp16 ones: gb_split cuts operands
+ * into two parts, gb_gemm_emul_... multiplies these, gb_rest_f32_... computes in fp32 what the
+ * second must not. Strides are in elements.
  *
- * x = 2^-s (high + 2^-11 low), where s is of x's block of GB_SPLIT_K of k of its vector (a row of
- * op(A), a column of op(B)): its largest element is scaled to [2^14, 2^15). high and low are
- * rounded to nearest, so that high + 2^-11 low has 22 bits or more where x is less than 2^29 times
- * smaller than the largest (Ootomo and Yokota, arXiv 2203.03341, with a scale for each block). */
+ * x = 2^-s (high + low) (Ootomo and Yokota, arXiv 2203.03341, with a scale of its own for each
+ * block): s is of x's block of GB_SPLIT_K of k of its vector (a row of op(A), a column of op(B)),
+ * whose largest element is brought to [2^14, 2^15). Both parts are rounded to nearest. What is
+ * missing of an element is at most 2^-22 of it plus, where low is a denormal, 2^-39 of the block's
+ * largest; of a zero it is nothing. */
 #ifndef GB_SPLIT_ARGS_H
 #define GB_SPLIT_ARGS_H
 
@@ -14,40 +16,70 @@
 enum {
     GB_SPLIT_K = 128,
     GB_SPLIT_THREADS = 256,
-    GB_SPLIT_VECTORS =
-        32,             /* of one block of threads, where the unit stride is theirs */
-    GB_SPLIT_SPAN = 28, /* of exponents of a block's elements that are not 0 */
-    GB_SPLIT_LEAST =
-        27 /* biased exponent of a block's largest: below, scales are not normal */
+    GB_SPLIT_GROUP =
+        128, /* vectors that a block of threads has, and a guard speaks of */
+    GB_SPLIT_VECTORS = 32, /* of these at a time, where the unit stride is theirs */
+    /* Exponents of a block's largest element between which its scale, and the product of two, are
+     * powers of two that fp32 has. */
+    GB_SPLIT_LEAST = -48,
+    GB_SPLIT_MOST = 56,
+    GB_EMUL_LEAST_K = 256, /* below, fp32 is as quick, and its error is small */
+    GB_EMUL_MOST_K = 1 << 22
 };
 
-/* What was met, so that the product needs something else. */
-enum gb_split_met {
-    GB_SPLIT_WIDE = 1u << 0, /* a block whose elements span more than GB_SPLIT_SPAN */
-    GB_SPLIT_SPECIAL =
-        1u << 1 /* an infinity, a NaN, or a block of very small numbers */
+/* What is known of GB_SPLIT_GROUP vectors in one block of k. */
+struct gb_guard {
+    float
+        most; /* the largest element's magnitude; infinite where fp16 parts cannot be */
+    float sum;   /* of magnitudes, in the vector where it is the least */
+    float least; /* the smallest magnitude, 0 included */
+    float
+        span; /* of a vector's largest to its smallest that is not 0, where it is the most */
 };
 
-struct gb_split_args {
+struct gb_split {
     uint64_t from;           /* op(X)(0, 0); fp32 */
     int64_t vectors, deep;   /* of m or n; of k */
     int64_t of_vector, of_k; /* strides, of which one is 1 */
+    int64_t batch, batch_from, batch_to;
     /* fp16, element (v, l) at v * ld + l; ld is a multiple of 64, and what lies past `deep` is 0 */
     uint64_t high, low;
     int64_t ld;
-    /* fp32, 2^-s of block b of vector v at b * scale_ld + v */
+    /* fp32, 2^-s of block b of vector v of batch z at (z * blocks + b) * scale_ld + v */
     uint64_t scales;
     int64_t scale_ld;
-    uint64_t met; /* uint32_t, enum gb_split_met: or-ed into */
+    uint64_t guard; /* struct gb_guard of group g at (z * groups + g) * blocks + b */
+    int64_t groups, blocks;
+};
+
+struct gb_split_args {
+    struct gb_split x[2]; /* op(A), op(B) */
+    uint64_t any;         /* uint32_t: set to 0 */
+};
+
+/* Which tiles of 128 by 128 of C are left to fp32: a byte each, not 0 where it is, of tile (i, j)
+ * of batch z at flags + (z * tiles_n + j) * tiles_m + i. */
+struct gb_left {
+    uint64_t any; /* uint32_t: is there such a tile? */
+    uint64_t flags;
+    int64_t tiles_m, tiles_n;
 };
 
 struct gb_emul_args {
-    struct gb_tma_args
-        t; /* a and b: the high parts; splits are multiples of GB_SPLIT_K */
+    struct gb_tma_args t; /* a and b: the high parts */
     struct gb_tensor_map a_low, b_low;
-    uint64_t a_scales, b_scales;
-    int64_t a_scale_ld, b_scale_ld;
-    uint64_t met; /* with anything met nothing is computed */
+    struct gb_split x[2]; /* as they were cut */
+    struct gb_left left;
 };
+
+struct gb_rest_args {
+    struct gb_gemm_args g; /* the product itself */
+    struct gb_left left;
+};
+
+/* The row of kernels.def of whose shape gb_rest_f32_... are. */
+#define GB_REST_ROW "gemm_ffma_f32_64x64x16"
+#define GB_REST_SHAPE float, 64, 64, 16, 4, 8, 8
+#define GB_REST_BLOCKS 5
 
 #endif

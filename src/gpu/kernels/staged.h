@@ -36,15 +36,23 @@ struct StagedWork {
 /* The last tile, which may still be on its way to C; this one; the next. */
 struct StagedShared {
     StagedWork work[3];
-    int64_t units; /* of the launch */
+    int64_t unit, units; /* the first thread's; of the launch */
 };
 static_assert(sizeof(StagedShared) <= 256, "GB_KERNEL_STATIC");
 
-/* Out of line: one copy for four layouts. `units`: how many there are, from the first call on; a
- * triangle takes long to count. */
-template <int M, int N>
-GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, int64_t unit, bool first,
-                                int64_t &units, StagedWork &work)
+/* All tiles are to be computed. */
+struct StagedAll {
+    GB_DEVICE static bool wants(int64_t, int64_t, int64_t)
+    {
+        return true;
+    }
+};
+
+/* The first tile that `pick` wants, from `unit` on by whole grids. Out of line: one copy for four
+ * layouts. `units`: how many there are, from the first call on; a triangle takes long to count. */
+template <int M, int N, class Pick>
+GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, Pick pick, int64_t &unit,
+                                bool first, int64_t &units, StagedWork &work)
 {
     gb_split_range range;
     gb_tile_map32 small;
@@ -53,21 +61,25 @@ GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, int64_t unit, bool first,
     work.any = first || unit < units;
     if (!work.any)
         return;
-    if (gb_tile_map32_whole(&small, &g, M, N)) {
-        units = small.units;
-        if (unit < units)
-            gb_tile_map32_at(&small, (uint32_t)unit, &tile);
-    } else {
-        gb_tile_map map;
+    for (;; unit += gb_grid()) {
+        if (gb_tile_map32_whole(&small, &g, M, N)) {
+            units = small.units;
+            if (unit < units)
+                gb_tile_map32_at(&small, (uint32_t)unit, &tile);
+        } else {
+            gb_tile_map map;
 
-        gb_tile_map_init(&map, &g, M, N);
-        units = gb_tile_map_units(&map);
-        if (unit < units)
-            gb_tile_map_at(&map, unit, &tile);
+            gb_tile_map_init(&map, &g, M, N);
+            units = gb_tile_map_units(&map);
+            if (unit < units)
+                gb_tile_map_at(&map, unit, &tile);
+        }
+        work.any = unit < units;
+        if (!work.any)
+            return;
+        if (pick.wants(tile.i * M, tile.j * N, tile.batch))
+            break;
     }
-    work.any = unit < units;
-    if (!work.any)
-        return;
     gb_split_range_init(&range, &g, g.split0 + tile.split);
     work.m = tile.i * M;
     work.n = tile.j * N;
@@ -297,8 +309,8 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
 
 /* ---- the kernel ---- */
 
-template <class Tile>
-GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
+template <class Tile, class Pick = StagedAll>
+GB_INLINE void gb_gemm_staged(const gb_gemm_args &g, const Pick &pick = Pick())
 {
     GB_SHARED(StagedShared, shared);
     GB_SHARED_DYNAMIC(unsigned char, memory);
@@ -307,11 +319,13 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
     const bool flip = ((g.flags & GB_G_CONJ_A) != 0) != ((g.flags & GB_G_CONJ_B) != 0);
     const bool last = g.flags & GB_G_EPILOGUE, fused = last && (g.flags & GB_G_FUSED);
     StagedLoader<Tile> loader;
-    int64_t unit = gb_block();
     int now = 0;
 
-    if (gb_thread() == 0)
-        gb_staged_work<Tile::M, Tile::N>(g, unit, true, shared.units, shared.work[0]);
+    if (gb_thread() == 0) {
+        shared.unit = gb_block();
+        gb_staged_work<Tile::M, Tile::N>(g, pick, shared.unit, true, shared.units,
+                                         shared.work[0]);
+    }
     gb_sync();
     if (!shared.work[0].any)
         return;
@@ -324,10 +338,11 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g)
         typename Tile::Sums sums = {};
         bool more;
 
-        unit += gb_grid();
-        if (gb_thread() == 0)
-            gb_staged_work<Tile::M, Tile::N>(g, unit, false, shared.units,
+        if (gb_thread() == 0) {
+            shared.unit += gb_grid();
+            gb_staged_work<Tile::M, Tile::N>(g, pick, shared.unit, false, shared.units,
                                              shared.work[next]);
+        }
         if (work.deep > 0) {
             if (work.carry)
                 typename Tile::Output(g, work).start(sums);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Launching a row with GB_K_EMULATED on operands that are on the device: three kernels, one after
+ * the other, and memory for what they tell each other. Kernels: gemm_emul.h. */
+#ifndef GB_EMULATED_H
+#define GB_EMULATED_H
+
+#include "device.h"
+#include "gemm_args.h"
+#include "kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GB_SPLIT_SYMBOL "gb_split_f32"
+/* what is left to fp32, by the layout ('n' or 't' each) */
+#define GB_REST_SYMBOL "gb_rest_f32_%c%c"
+
+/* Functions of the row's module. */
+struct gb_emulated {
+    struct gb_function *split, *gemm, *rest;
+};
+
+/* Can row k compute this? All of k in one launch that writes C, and operands that do not lie at
+ * lists of addresses. */
+bool gb_emulated_takes(const struct gb_kernel *k, const struct gb_gemm_args *g);
+
+/* Bytes of device memory, aligned to 256, that the launch works in. */
+size_t gb_emulated_bytes(const struct gb_gemm_args *g);
+
+/* Where the launch says what it left to fp32, once it is done: a uint32_t, not 0 if anything. */
+gb_devptr gb_emulated_left(const struct gb_gemm_args *g, gb_devptr work);
+
+/* Queue C := alpha op(A) op(B) + beta C by row k, in `work`. `most`: blocks at most, 0: as many as
+ * suit the device. GB_E_UNSUPPORTED when the row does not take the operands. Only after
+ * GB_E_DEVICE may a part of C have been written. */
+enum gb_status gb_emulated_launch(struct gb_device *dev, struct gb_stream *s,
+                                  const struct gb_emulated *f,
+                                  const struct gb_kernel *k,
+                                  const struct gb_gemm_args *g, gb_devptr work,
+                                  uint32_t most);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

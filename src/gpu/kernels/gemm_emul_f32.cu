@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gemm_emul: fp32 from fp16, with gb_split_f32 ahead and gb_rest_f32 behind. */
+#include "gemm_emul.h"
+#include "gemm_ffma.h"
+
+#define EMUL_F32(name, tile_m, tile_n, stages, buffers, wgs, efficiency)               \
+    GB_EMUL_ROW(gemm_emul_f32_##name, wgs, tile_m, stages, buffers)
+#include "emul.def"
+#undef EMUL_F32
+
+/* In fp32, those tiles that are left. */
+struct RestPick {
+    const gb_left &left;
+
+    GB_DEVICE bool none() const
+    {
+        return *reinterpret_cast<const uint32_t *>(left.any) == 0;
+    }
+    GB_DEVICE bool wants(int64_t m, int64_t n, int64_t z) const
+    {
+        return reinterpret_cast<const uint8_t *>(
+            left.flags)[(z * left.tiles_n + n / GB_SPLIT_GROUP) * left.tiles_m +
+                        m / GB_SPLIT_GROUP];
+    }
+};
+
+typedef FfmaShape<GB_REST_SHAPE, GB_REST_BLOCKS> rest_shape;
+
+#define GB_REST(symbol, ...)                                                           \
+    GB_KERNEL_OF(gb_rest_args, symbol, rest_shape::THREADS, GB_REST_BLOCKS, args)      \
+    {                                                                                  \
+        const RestPick pick = {args.left};                                             \
+                                                                                       \
+        gb_grid_wait();                                                                \
+        if (!pick.none())                                                              \
+            gb_gemm_staged<FfmaTile<rest_shape, __VA_ARGS__>>(args.g, pick);           \
+    }
+GB_REST(gb_rest_f32_nn, false, true)
+GB_REST(gb_rest_f32_nt, false, false)
+GB_REST(gb_rest_f32_tn, true, true)
+GB_REST(gb_rest_f32_tt, true, false)
