@@ -195,20 +195,29 @@ static struct gb_module *module_of(const struct gb_kernel *k)
     return module;
 }
 
+/* What is more than one product: so many, of rows of A one below the other, each by all of B; and
+ * a bias for each row of C. */
+struct more {
+    int batch;
+    const float *bias;
+};
+
 /* C := alpha op(A) op(B) + beta C; what is answered: was anything left to fp32? */
 static bool multiply(const struct gb_kernel *k, const struct operand *a,
                      const struct operand *b, float alpha, float beta, float *c,
-                     int64_t ldc)
+                     int64_t ldc, struct more more)
 {
     struct gb_module *module = module_of(k);
-    const size_t bytes = (size_t)(ldc * b->vectors) * sizeof *c;
+    const int64_t m = a->vectors / more.batch;
+    const size_t bytes = (size_t)(ldc * b->vectors * more.batch) * sizeof *c;
+    gb_devptr bias = memory((size_t)m * sizeof *c);
     char name[96], rest[sizeof GB_REST_SYMBOL];
     uint32_t *any = room(sizeof *any);
     struct gb_emulated f;
     gb_devptr work;
     bool left;
     struct gb_gemm_args g = {
-        .m = a->vectors,
+        .m = m,
         .n = b->vectors,
         .k = a->deep,
         .k_end = a->deep,
@@ -222,7 +231,9 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
         .beta = {beta},
         .splits = 1,
         .split_count = 1,
-        .batch = 1,
+        .batch = more.batch,
+        .a_batch = more.batch > 1 ? m * (a->along ? a->ld : 1) : 0,
+        .c_batch = ldc * b->vectors,
         .group_m = 8,
         .flags = GB_G_EPILOGUE | (beta == 0 ? GB_G_BETA_ZERO : 0u),
     };
@@ -233,6 +244,11 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     f.split = function(module, GB_SPLIT_SYMBOL);
     f.gemm = function(module, name);
     f.rest = function(module, rest);
+    if (more.bias) {
+        g.flags |= GB_G_FUSED;
+        g.fused.bias = bias;
+        send(bias, more.bias, (size_t)m * sizeof *c);
+    }
     g.a = a->at;
     g.b = b->at;
     g.c = memory(bytes);
@@ -245,10 +261,13 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     receive(any, gb_emulated_left(&g, work), sizeof *any);
     left = *any != 0;
     ops->host_free(dev, any);
+    ops->mem_free(dev, bias);
     ops->mem_free(dev, work);
     ops->mem_free(dev, g.c);
     return left;
 }
+
+static const struct more one = {1, NULL};
 
 /* ---- what must hold ---- */
 
@@ -319,7 +338,7 @@ static void check_kind(const struct gb_kernel *k, enum kind kind, int64_t m, int
     for (int64_t i = 0; i < ldc * n; i++)
         old[i] = beta != 0 && i % ldc < m ? (float)(i % 7) : NAN;
     memcpy(c, old, bytes);
-    left = multiply(k, &a, &b, alpha, beta, c, ldc);
+    left = multiply(k, &a, &b, alpha, beta, c, ldc, one);
     e = compare(&a, &b, alpha, beta, old, c, ldc);
     ratio = e.chain > 0 ? sqrt(e.ours / e.chain) : e.ours > 0 ? INFINITY : 0;
     ok(e.worst <= 1 && e.gaps && (kind != INTEGERS || e.exact),
@@ -352,7 +371,7 @@ static void check_special(const struct gb_kernel *k)
     b.x[place(&b, 133, 299)] = -INFINITY;
     for (int64_t i = 0; i < ldc * N; i++)
         c[i] = NAN;
-    left = multiply(k, &a, &b, 1, 0, c, ldc);
+    left = multiply(k, &a, &b, 1, 0, c, ldc, one);
     for (int64_t j = 0; j < N; j++)
         for (int64_t i = 0; i < M; i++) {
             double sum = 0;
@@ -388,7 +407,7 @@ static void check_some_left(const struct gb_kernel *k)
         b.x[place(&b, 5, l)] = l == 77 ? 1 : 0;
     for (int64_t i = 0; i < M * N; i++)
         c[i] = old[i] = (float)(i % 13 - 6);
-    left = multiply(k, &a, &b, 1, -1, c, M);
+    left = multiply(k, &a, &b, 1, -1, c, M, one);
     e = compare(&a, &b, 1, -1, old, c, M);
     ok(e.worst <= 1 && left, "%s: a tile that is left counts once: %.4f of the bound",
        k->name, e.worst);
@@ -396,6 +415,51 @@ static void check_some_left(const struct gb_kernel *k)
     ops->host_free(dev, old);
     operand_drop(&a);
     operand_drop(&b);
+}
+
+/* Batches, of which one operand may be the same, with a bias, and one of them left to fp32. */
+static void check_batch(const struct gb_kernel *k)
+{
+    enum { M = 140, N = 150, K = 300, BATCH = 3 };
+
+    for (int along = 0; along < 2; along++)
+        for (int fused = 0; fused < 2; fused++) {
+            struct operand a = operand_new(M * BATCH, K, along, 1);
+            struct operand b = operand_new(N, K, true, 0), slice = a;
+            const int64_t ldc = M + fused;
+            const size_t each = sizeof(float) * (size_t)(ldc * N);
+            float *c = room(each * BATCH), *bias = room(sizeof *bias * M);
+            double worst = 0;
+            bool left, gaps = true;
+
+            fill(&a, NORMAL, false);
+            fill(&b, NORMAL, true);
+            a.x[place(&a, M * 2 - 1, 5)] = 0x1p100f;
+            for (int64_t i = 0; i < ldc * N * BATCH; i++)
+                c[i] = NAN;
+            for (int i = 0; i < M; i++)
+                bias[i] = fused ? (float)(i % 9 - 4) : 0;
+            left = multiply(k, &a, &b, 2, 0, c, ldc,
+                            (struct more){BATCH, fused ? bias : NULL});
+            for (int z = 0; z < BATCH; z++) {
+                struct errors e;
+
+                slice.vectors = M;
+                slice.x = a.x + place(&a, (int64_t)z * M, 0);
+                for (int64_t i = 0; i < ldc * N; i++)
+                    c[z * ldc * N + i] -= i % ldc < M ? bias[i % ldc] : 0;
+                e = compare(&slice, &b, 2, 0, NULL, c + z * ldc * N, ldc);
+                worst = fmax(worst, e.worst);
+                gaps &= e.gaps;
+            }
+            ok(worst <= 1 && gaps && left,
+               "%s: a batch, B the same, %s%s: %.4f of the bound", k->name,
+               along ? "along k" : "across", fused ? ", with a bias" : "", worst);
+            ops->host_free(dev, c);
+            ops->host_free(dev, bias);
+            operand_drop(&a);
+            operand_drop(&b);
+        }
 }
 
 /* alpha 0 drops whatever A and B hold. */
@@ -410,7 +474,7 @@ static void check_no_alpha(const struct gb_kernel *k)
         a.x[i] = b.x[i] = i % 2 ? NAN : INFINITY;
     for (int64_t i = 0; i < M * N; i++)
         c[i] = (float)(i % 100);
-    multiply(k, &a, &b, 0, 2, c, M);
+    multiply(k, &a, &b, 0, 2, c, M, one);
     for (int64_t i = 0; i < M * N; i++)
         wrong += c[i] != 2 * (float)(i % 100);
     is_int(0, wrong, "%s: alpha 0", k->name);
@@ -458,6 +522,7 @@ int main(void)
                            deeps[(hardware ? x : x % 5) % 6], x);
         check_special(k);
         check_some_left(k);
+        check_batch(k);
         check_no_alpha(k);
     }
     if (rows == 0)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The property tests of t_gemm again, where other code serves: the real BLAS and the portable
-# routines; a device with hardly any memory; other orders of its streams.
+# routines; a device with hardly any memory; emulated fp32 (where the device has it); other orders of its streams.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
 gemm=$top_builddir/tests/t_gemm.t
@@ -26,5 +26,6 @@ variant 'on the CPU, no device' GEMMBLAS_DEVICE=none GEMMBLAS_ROUTE=gpu VERIFY_R
 limit=2M
 [ "${GEMMBLAS_DEVICE:-emu}" = emu ] || limit=12M
 variant 'with little device memory' GEMMBLAS_ROUTE=gpu GEMMBLAS_MEM_LIMIT=$limit VERIFY_ROUNDS=4
+variant 'with emulated fp32' GEMMBLAS_ROUTE=gpu GEMMBLAS_MATH=emulated VERIFY_ROUNDS=4
 variant 'other streams first' GEMMBLAS_ROUTE=gpu GEMMBLAS_SEED=5 VERIFY_ROUNDS=4
 finish

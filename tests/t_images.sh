@@ -67,7 +67,7 @@ while read -r family; do
     newer=$ptx
     family_archs=("${archs[@]}")
     case $family in
-    gemm_wgmma_*)
+    gemm_wgmma_* | gemm_emul_*)
         newer=
         family_archs=("$hopper")
         [[ " ${archs[*]} " == *" ${hopper%a}"* ]] || {
@@ -94,7 +94,11 @@ while read -r family; do
             $1 == "Function" { name = $2 }
             $1 == "REG" { for (i = 1; i < NF; i += 2) v[$i] = $(i + 1)
                 print name, v["REG"], v["STACK"], v["LOCAL"] }' | sort >"$tap_dir/usage"
-        awk -v family="$family" '$2 == family {
+        awk -v family="$family" '$2 == family && family ~ /^gemm_emul_/ {
+            print "gb_" $1 "\ngb_split_f32\ngb_rest_f32_nn\ngb_rest_f32_nt\ngb_rest_f32_tn\ngb_rest_f32_tt"
+            next
+        }
+        $2 == family {
             print "gb_" $1 "_nn\ngb_" $1 "_nt\ngb_" $1 "_tn\ngb_" $1 "_tt"
             if (family !~ /^gemm_thin_/) # which adds up no splits
                 print "gb_reduce_" $5 "_" $4 }' "$tap_dir/rows" | sort -u >"$tap_dir/wanted"
@@ -106,6 +110,16 @@ while read -r family; do
             skip "$family $arch: main loops" 'no nvdisasm: pip install nvidia-cuda-nvdisasm'
             continue
         }
+        if [[ $family == gemm_emul_* ]]; then
+            # 3 for each 16 of k of a buffer
+            is '' "$("$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / HGMMA\./ { products[name]++ }
+                / UTMALDG/ { loads[name]++ }
+                END { for (n in products) if (products[n] < 12 || loads[n] < 4) print n, products[n] }')" \
+                "$family $arch: warpgroup products of tiles that TMA brings"
+            continue
+        fi
         if [ "$arch" = "$hopper" ] && [[ $family == gemm_wgmma_* ]]; then
             "$cuobjdump" -sass -arch "$arch" "$image" | awk '
                 /Function :/ { name = $3 }

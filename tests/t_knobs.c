@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gb.h"
 #include "knobs.h"
 #include "log.h"
 #include "tap.h"
@@ -61,7 +62,7 @@ static int scene_env(void)
     const struct gb_knobs *k = gb_knobs();
 
     return !(k->mem_limit == 64 << 20 && k->serialize_cpu && k->seed == 7 &&
-             gb_knobs_route("dgemm") == GB_ROUTE_GPU &&
+             k->math == GB_MATH_EMULATED && gb_knobs_route("dgemm") == GB_ROUTE_GPU &&
              gb_knobs_route("zgemm") == GB_ROUTE_CPU &&
              gb_knobs_route("sgemm") == GB_ROUTE_AUTO && gb_knobs_disabled("cgemm") &&
              !gb_knobs_disabled("gemm") && !gb_knobs_disabled("dgemm"));
@@ -99,13 +100,16 @@ int main(void)
                                "1",
                                "GEMMBLAS_SEED",
                                "7",
+                               "GEMMBLAS_MATH",
+                               "emulated",
                                "GEMMBLAS_ROUTE",
                                "auto,dgemm=gpu,zgemm=cpu",
                                "GEMMBLAS_DISABLE",
                                "cgemm, hgemm",
                                NULL};
-    const char *const wrong[] = {"GEMMBLAS_ROUTE", "gpuu", "GEMMBLAS_SERIALIZE_CPU",
-                                 "yes", NULL};
+    const char *const wrong[] = {
+        "GEMMBLAS_ROUTE", "gpuu", "GEMMBLAS_SERIALIZE_CPU", "yes", "GEMMBLAS_MATH",
+        "fast",           NULL};
     const char *const typo[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_WHATEVER_IT_IS", "1",
                                 NULL};
     const char *const quiet[] = {"GEMMBLAS_ROTUE", "gpu", "GEMMBLAS_LOG", "error",
@@ -128,7 +132,8 @@ int main(void)
     is_int(0, in_child(scene_defaults, wrong),
            "values that do not parse leave the default");
     ok(strstr(heard, "GEMMBLAS_ROUTE in the environment is \"gpuu\"") &&
-           strstr(heard, "GEMMBLAS_SERIALIZE_CPU"),
+           strstr(heard, "GEMMBLAS_SERIALIZE_CPU") &&
+           strstr(heard, "GEMMBLAS_MATH in the environment is \"fast\""),
        "and are named");
     is_int(0, in_child(scene_defaults, typo), "unknown names change nothing");
     ok(strstr(heard, "did you mean GEMMBLAS_ROUTE?") && strstr(heard, "WHATEVER_IT_IS"),

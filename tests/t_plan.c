@@ -9,6 +9,7 @@
 #include "model.h"
 #include "plan.h"
 #include "route.h"
+#include "split_args.h"
 #include "tap.h"
 #include "util.h"
 
@@ -215,6 +216,66 @@ static void test_tma_choice(void)
                "%s: %c beyond TMA's count likewise", name, "mnk"[side]);
         }
     }
+}
+
+/* Rows that compute from parts of numbers are for those who ask, and where they are quicker. */
+static void test_emulated(void)
+{
+    struct gb_problem p = problem(GB_F32, 4096, 4096, 4096);
+    struct gb_choice c = {0};
+    struct gb_plan plan;
+    int wrong = 0;
+
+    for (int64_t side = 16; side <= 16384; side *= 2) {
+        p.m = p.n = p.k = side;
+        wrong += !gb_plan_model(&p, &gb_model_typical, 4, 4, 0, &c) ||
+                 (c.kernel->flags & GB_K_EMULATED);
+    }
+    is_int(0, wrong, "native products are");
+    p = problem(GB_F32, 4096, 4096, 4096);
+    p.math = GB_MATH_EMULATED;
+    if (!gb_plan_model(&p, &gb_model_typical, 4, 4, 0, &c) ||
+        !(c.kernel->flags & GB_K_EMULATED)) {
+        skip("built without rows for emulated fp32");
+        return;
+    }
+    ok(c.splits == 1 && c.tail == 0 && c.repair == (GB_REPAIR_A | GB_REPAIR_B) &&
+           c.terms.copies > 0,
+       "emulated: operands are cut into parts, and that is counted");
+    for (int i = 0; i < gb_kernel_count; i++)
+        if (gb_kernels[i].flags & GB_K_EMULATED)
+            wrong += gb_plan_row(&p, &gb_model_typical, &gb_kernels[i], 4, 4, 0, 2, &c);
+    is_int(0, wrong, "no such row has splits");
+    for (int64_t k = 1; k < GB_EMUL_LEAST_K; k++) {
+        p.k = k;
+        wrong += !gb_plan_model(&p, &gb_model_typical, 4, 4, 0, &c) ||
+                 (c.kernel->flags & GB_K_EMULATED);
+    }
+    p = problem(GB_F32, 16, 4096, 4096);
+    p.math = GB_MATH_EMULATED;
+    wrong += !gb_plan_model(&p, &gb_model_typical, 4, 4, 0, &c) ||
+             (c.kernel->flags & GB_K_EMULATED);
+    p.m = 4096;
+    p.uplo = GB_LOWER;
+    wrong += !gb_plan_model(&p, &gb_model_typical, 4, 4, 0, &c) ||
+             (c.kernel->flags & GB_K_EMULATED);
+    is_int(0, wrong, "a short k, a narrow side and a triangle are native");
+    for (int t = GB_F16; t < GB_TYPES; t++) {
+        p = problem((enum gb_type)t, 4096, 4096, 4096);
+        p.math = GB_MATH_EMULATED;
+        if (t != GB_F32 && gb_plan_model(&p, &gb_model_typical, 256, 256, 0, &c))
+            wrong += (c.kernel->flags & GB_K_EMULATED) != 0;
+    }
+    is_int(0, wrong, "so are the other types");
+    p = problem(GB_F32, 4096, 4096, 4096);
+    p.math = GB_MATH_EMULATED;
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
+           (plan.kernel->flags & GB_K_EMULATED) && plan.panel_k == p.k &&
+           gb_plan_needs(&plan).partial.size > 2 * 4096 * 4096 * sizeof(float),
+       "staged, a panel's parts have room");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)64 << 20, &plan) == GB_OK &&
+           !(plan.kernel->flags & GB_K_EMULATED) && gb_plan_bytes(&plan) <= 64 << 20,
+       "where all of k has none, native");
 }
 
 /* Tiles that fill no turn of the grid, and operands that are read once. */
@@ -598,6 +659,7 @@ int main(void)
     test_thin();
     test_kernel_choice();
     test_tma_choice();
+    test_emulated();
     test_tail_and_hints();
     test_mma_choice();
     test_native();

@@ -26,6 +26,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
+    if (k->flags & GB_K_EMULATED)
+        return false; /* emulated.h */
     if ((k->flags & GB_K_PLAIN) && (g->flags & GB_G_FUSED))
         return false;
     if ((k->flags & GB_K_TMA) && (g->a_list || g->b_list || g->c_list))

@@ -140,18 +140,17 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
             const uint32_t to = gb_smem(shared.stage[ring.at]);
             const uint32_t bar = gb_smem(&shared.full[ring.at]);
             const int k = step * Tile::BK;
+            const int za = e.x[0].batch > 1 ? work.batch : 0;
+            const int zb = e.x[1].batch > 1 ? work.batch : 0;
 
             if (first) {
                 if (step > 0)
                     gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
                 gb_bar_expect(bar, Tile::STAGE_BYTES);
-                gb_tma_load(to, &p.b, bar, k, work.n, work.batch, p.hint_b);
-                gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, work.batch,
-                            p.hint_b);
-                gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, work.batch,
-                            p.hint_a);
-                gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, work.batch,
-                            p.hint_a);
+                gb_tma_load(to, &p.b, bar, k, work.n, zb, p.hint_b);
+                gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, zb, p.hint_b);
+                gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, za, p.hint_a);
+                gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, za, p.hint_a);
             }
             ring.next();
         }
