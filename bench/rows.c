@@ -447,7 +447,9 @@ static double peak_of(const char *device, enum gb_type type, enum bench_math mat
         return peaks[i].half;
     case GB_F32:
     case GB_C32:
-        return math == BENCH_FAST ? peaks[i].tf32 : peaks[i].f32;
+        return math == BENCH_FAST                         ? peaks[i].tf32
+               : math == BENCH_EMULATED && type == GB_F32 ? peaks[i].half / 3
+                                                          : peaks[i].f32;
     case GB_F64:
     case GB_C64:
         return peaks[i].f64;
