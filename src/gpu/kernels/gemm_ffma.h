@@ -131,22 +131,53 @@ struct FfmaReaders {
     }
 };
 
+/* The register file gives a multiply-add two of its operands a cycle, one of the even registers
+ * and one of the odd ones; a third one comes for nothing if the last multiply-add had it too.
+ * Hence to and fro along m. */
 template <class Shape>
 struct FfmaSums : SimtSums<Shape> {
     typedef typename Shape::T T;
+    using SimtSums<Shape>::at;
 
-    GB_DEVICE void multiply(const FfmaFrags<Shape> &frags, bool flip)
+    /* sum(c, r) += a(r) b(c) */
+    template <class Sum, class A, class B>
+    GB_DEVICE static void outer(Sum sum, A a, B b)
     {
-        SimtFrag<T, Shape::PER_N, Shape::V, GB_LANES_N> b = frags.b;
+        GB_UNROLL
+        for (int c = 0; c < Shape::PER_N; c++) {
+            GB_UNROLL
+            for (int i = 0; i < Shape::PER_M; i++) {
+                const int r = c % 2 ? Shape::PER_M - 1 - i : i;
 
-        if constexpr (AccMath<T>::COMPLEX) {
-            if (flip) {
-                GB_UNROLL
-                for (int c = 0; c < Shape::PER_N; c++)
-                    b.at[c].im = -b.at[c].im;
+                gb_mad(sum(c, r), a(r), b(c));
             }
         }
-        this->rank1(frags.a, b);
+    }
+
+    /* flip: conjugate B's elements. Complex: the four products of gb_mad, one after another for
+     * all elements. */
+    GB_DEVICE void multiply(const FfmaFrags<Shape> &frags, bool flip)
+    {
+        if constexpr (AccMath<T>::COMPLEX) {
+            const auto re = [&](int c, int r) -> float & { return at[c][r].re; };
+            const auto im = [&](int c, int r) -> float & { return at[c][r].im; };
+            const auto ar = [&](int r) { return frags.a.at[r].re; };
+            const auto ai = [&](int r) { return frags.a.at[r].im; };
+            const auto minus = [&](int r) { return -frags.a.at[r].im; };
+            const auto br = [&](int c) { return frags.b.at[c].re; };
+            const auto bi = [&](int c) {
+                return flip ? -frags.b.at[c].im : frags.b.at[c].im;
+            };
+
+            outer(re, ar, br);
+            outer(im, ar, bi);
+            outer(re, minus, bi);
+            outer(im, ai, br);
+        } else {
+            outer([&](int c, int r) -> T & { return at[c][r]; },
+                  [&](int r) { return frags.a.at[r]; },
+                  [&](int c) { return frags.b.at[c]; });
+        }
     }
 };
 

@@ -105,21 +105,27 @@ template <class T, int TILE, int K, bool ACROSS, class Wide, class Least>
 struct StagedCopier {
     static constexpr int SIZE = sizeof(T);
 
+    static constexpr bool WIDENS = Wide::UNIT > Least::UNIT;
+
     const unsigned char *from; /* this thread's first bytes of the next step */
     int64_t step;              /* bytes from turn to turn */
     int to;
-    int rows;  /* of the tile that exist */
-    bool wide; /* copies of 16 bytes are legal */
+    int rows; /* of the tile that exist */
 
-    /* base: element (0, 0) of the first step; left: rows from there to the matrix's end */
-    GB_DEVICE void init(const T *base, int64_t stride, int64_t left)
+    /* Copies of Wide are legal. base: element (0, 0) of the first step. */
+    GB_DEVICE static bool aligned(const T *base, int64_t stride)
+    {
+        return !WIDENS ||
+               (reinterpret_cast<uintptr_t>(base) | (uint64_t)stride * SIZE) % 16 == 0;
+    }
+
+    /* left: rows from base to the matrix's end */
+    GB_DEVICE void init(const T *base, int64_t stride, int64_t left, bool wide)
     {
         from = reinterpret_cast<const unsigned char *>(base);
         stride *= SIZE;
-        wide = Wide::UNIT == 16 &&
-               (reinterpret_cast<uintptr_t>(base) | (uint64_t)stride) % 16 == 0;
         rows = (int)gb_tile_min(left, TILE);
-        if (wide)
+        if (WIDENS && wide)
             start<Wide>(stride);
         else
             start<Least>(stride);
@@ -133,121 +139,116 @@ struct StagedCopier {
         to = Walk::place();
     }
 
-    template <class Walk>
-    GB_DEVICE void advance()
-    {
-        if (ACROSS)
-            from += K * SIZE - Walk::TURNS * step;
-    }
-
+    /* Part k of KS of a step. Addresses move on whether there are copies or not, so that they
+     * do not wait for the answer. */
     template <class Walk, int KS>
-    GB_DEVICE void part(gb_shared_at at, int k)
+    GB_DEVICE void part(gb_shared_at at, int k, bool any)
     {
         GB_UNROLL
         for (int turn = Walk::TURNS * k / KS; turn < Walk::TURNS * (k + 1) / KS;
              turn++, from += step) {
-            GB_UNROLL
-            for (int i = 0; i < Walk::INNER; i++)
-                gb_copy<Walk::UNIT>(at + to + Walk::place(turn, i),
-                                    from + i * Walk::INNER_BYTES);
+            if (any) {
+                GB_UNROLL
+                for (int i = 0; i < Walk::INNER; i++)
+                    gb_copy<Walk::UNIT>(at + to + Walk::place(turn, i),
+                                        from + i * Walk::INNER_BYTES);
+            }
         }
-        if (k == KS - 1)
-            advance<Walk>();
+        if (ACROSS && k == KS - 1)
+            from += K * SIZE - Walk::TURNS * step;
     }
 
+    /* A whole step of which some rows, or some of k, do not exist. */
     template <class Walk>
-    GB_DEVICE void masked(gb_shared_at at, int deep)
+    GB_DEVICE void masked(gb_shared_at at, int deep) const
     {
         const int across = ACROSS ? rows : deep;
         const int bytes = (ACROSS ? deep : rows) * SIZE - Walk::byte();
+        const unsigned char *source = from;
         int row = Walk::row();
 
         GB_NO_UNROLL
         for (int turn = 0; turn < Walk::TURNS;
-             turn++, from += step, row += Walk::ROW_STEP) {
+             turn++, source += step, row += Walk::ROW_STEP) {
             GB_UNROLL
             for (int i = 0; i < Walk::INNER; i++) {
                 const int left = bytes - i * Walk::INNER_BYTES;
                 const int most = left < 0 ? 0 : left < Walk::UNIT ? left : Walk::UNIT;
 
                 gb_copy<Walk::UNIT>(at + to + Walk::place(turn, i),
-                                    from + i * Walk::INNER_BYTES,
+                                    source + i * Walk::INNER_BYTES,
                                     row < across ? most : 0);
             }
         }
-        advance<Walk>();
     }
 
-    GB_DEVICE bool whole(int64_t deep) const
-    {
-        return rows == TILE && deep >= K;
-    }
-
-    /* Part k of KS of a step that needs no mask. */
     template <int KS>
-    GB_DEVICE void fetch(gb_shared_at at, int k)
+    GB_DEVICE void fetch(gb_shared_at at, int k, bool wide, bool any)
     {
-        if (Wide::UNIT == 16 && wide)
-            part<Wide, KS>(at, k);
+        if (WIDENS && wide)
+            part<Wide, KS>(at, k, any);
         else
-            part<Least, KS>(at, k);
+            part<Least, KS>(at, k, any);
     }
 
-    /* A step that does, `deep` of k being left. */
-    GB_DEVICE void fetch_masked(gb_shared_at at, int64_t deep)
+    GB_DEVICE void fetch_masked(gb_shared_at at, int deep, bool wide) const
     {
-        const int some = (int)gb_tile_min(deep, K);
-
-        if (Wide::UNIT == 16 && wide)
-            masked<Wide>(at, some);
+        if (WIDENS && wide)
+            masked<Wide>(at, deep);
         else
-            masked<Least>(at, some);
+            masked<Least>(at, deep);
     }
 };
 
 template <class Tile>
 struct StagedLoader {
     typedef typename Tile::T T;
+    static constexpr bool WIDENS = Tile::X::WIDENS || Tile::Y::WIDENS;
 
     typename Tile::X x;
     typename Tile::Y y;
-    int64_t deep; /* of k that are not yet asked for */
-    bool plain;   /* all of the step that is being asked for exists */
+    uint32_t left;  /* steps that are not yet asked for; the last of them */
+    uint32_t masks; /* need masks: all of them, one or none */
+    int tail;       /* of k in the last one */
+    bool wide;      /* copies are Wide, where an operand has any */
+    bool plain;     /* all of the step that is being asked for exists */
 
     GB_DEVICE void init(const gb_gemm_args &g, const StagedWork &work)
     {
         const int64_t stride_a = Tile::A_ACROSS ? g.a_m : g.a_k;
         const int64_t stride_b = Tile::B_ACROSS ? g.b_n : g.b_k;
+        const T *a = gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
+                     work.k * g.a_k + work.m * g.a_m;
+        const T *b = gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
+                     work.k * g.b_k + work.n * g.b_n;
 
-        x.init(gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
-                   work.k * g.b_k + work.n * g.b_n,
-               stride_b, g.n - work.n);
-        y.init(gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
-                   work.k * g.a_k + work.m * g.a_m,
-               stride_a, g.m - work.m);
-        deep = work.deep;
-        plain = false;
+        wide = Tile::X::aligned(b, stride_b) && Tile::Y::aligned(a, stride_a);
+        x.init(b, stride_b, g.n - work.n, wide);
+        y.init(a, stride_a, g.m - work.m, wide);
+        left = (uint32_t)((work.deep + Tile::K - 1) / Tile::K);
+        tail = (int)(work.deep - (int64_t)(left - 1) * Tile::K);
+        masks = x.rows < Tile::N || y.rows < Tile::M ? left : tail < Tile::K;
     }
 
     /* Ask for the next step, if there is one, in KS parts; all of it with the first where it
-     * needs masks. */
+     * needs masks. `wide` is the member, or a constant like it. */
     template <int KS>
-    GB_DEVICE void fetch(gb_shared_at at, int k)
+    GB_DEVICE void fetch(gb_shared_at at, int k, bool wide)
     {
         if (k == 0) {
-            plain = x.whole(deep) && y.whole(deep);
-            if (!plain && deep > 0) {
-                x.fetch_masked(at, deep);
-                y.fetch_masked(at + Tile::X_BYTES, deep);
+            plain = left > masks;
+            if (!plain && left > 0) {
+                const int deep = left == 1 ? tail : Tile::K;
+
+                x.fetch_masked(at, deep, wide);
+                y.fetch_masked(at + Tile::X_BYTES, deep, wide);
             }
         }
-        if (plain) {
-            x.template fetch<KS>(at, k);
-            y.template fetch<KS>(at + Tile::X_BYTES, k);
-        }
+        x.template fetch<KS>(at, k, wide, plain);
+        y.template fetch<KS>(at + Tile::X_BYTES, k, wide, plain);
         if (k == KS - 1) {
             gb_copy_commit();
-            deep -= Tile::K;
+            left -= left > 0;
         }
     }
 
@@ -256,7 +257,7 @@ struct StagedLoader {
     {
         GB_NO_UNROLL
         for (int i = 0; i < Tile::STAGES - 1; i++, at += Tile::STAGE_BYTES)
-            fetch<1>(at, 0);
+            fetch<1>(at, 0, wide);
     }
 };
 
@@ -270,10 +271,11 @@ GB_INLINE void gb_staged_arrived()
 
 /* ---- products ---- */
 
-/* The buffers are filled; `deep` of k from the first on. */
+/* The buffers are filled; `steps` from the first on. */
 template <class Tile>
-GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
-                              gb_shared_at begin, bool flip, typename Tile::Sums &sums)
+GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
+                              gb_shared_at begin, bool wide, bool flip,
+                              typename Tile::Sums &sums)
 {
     static_assert(Tile::SETS == 1 || Tile::KS % 2 == 0,
                   "a step begins with the first set");
@@ -285,7 +287,7 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
     gb_staged_arrived<Tile::STAGES - 2>();
     readers.read(frags[0], from, 0);
     GB_NO_UNROLL
-    for (; deep > 0; deep -= Tile::K) {
+    for (; steps > 0; steps--) {
         GB_UNROLL
         for (int k = 0; k < Tile::KS; k++) {
             if (k == Tile::KS - 1) {
@@ -296,7 +298,7 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
             }
             if (Tile::SETS == 2)
                 readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
-            loader.template fetch<Tile::KS>(to, k);
+            loader.template fetch<Tile::KS>(to, k, wide);
             sums.multiply(frags[k % Tile::SETS], flip);
             if (Tile::SETS == 1)
                 readers.read(frags[0], from, (k + 1) % Tile::KS);
@@ -305,6 +307,20 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, int64_t deep,
         if (to == end)
             to = begin;
     }
+}
+
+/* A loop for each width of copies: a choice in its midst would cut it into pieces, which
+ * compilers order one by one. */
+template <class Tile>
+GB_INLINE void gb_staged_sum(StagedLoader<Tile> &loader, int64_t deep,
+                             gb_shared_at begin, bool flip, typename Tile::Sums &sums)
+{
+    const uint32_t steps = (uint32_t)((deep + Tile::K - 1) / Tile::K);
+
+    if (StagedLoader<Tile>::WIDENS && loader.wide)
+        gb_staged_loop<Tile>(loader, steps, begin, true, flip, sums);
+    else
+        gb_staged_loop<Tile>(loader, steps, begin, false, flip, sums);
 }
 
 /* ---- the kernel ---- */
@@ -348,10 +364,10 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g, const Pick &pick = Pick())
                 typename Tile::Output(g, work).start(sums);
             /* where flipping would cost, there are two loops */
             if (Tile::FLIPS_APART && flip)
-                gb_staged_loop<Tile>(loader, work.deep, begin, true, sums);
+                gb_staged_sum<Tile>(loader, work.deep, begin, true, sums);
             else
-                gb_staged_loop<Tile>(loader, work.deep, begin,
-                                     !Tile::FLIPS_APART && flip, sums);
+                gb_staged_sum<Tile>(loader, work.deep, begin,
+                                    !Tile::FLIPS_APART && flip, sums);
         }
         gb_sync();
         more = shared.work[next].any;
