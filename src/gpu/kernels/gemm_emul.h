@@ -39,7 +39,6 @@ struct EmulTile
     static constexpr int X_LOW = Plain::X_BYTES, Y_HIGH = 2 * Plain::X_BYTES;
     static constexpr int Y_LOW = Y_HIGH + Plain::Y_BYTES;
     static constexpr int STAGE_BYTES = 2 * Plain::STAGE_BYTES;
-    static constexpr int LOADER_REGISTERS = 64, REGISTERS = 224;
 };
 
 /* By a warp: may the tile be computed from parts? */

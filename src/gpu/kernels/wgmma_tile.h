@@ -29,13 +29,17 @@ struct WgmmaTile {
     static constexpr int PART_BYTES = 16 * 128;
     /* A block starts with 168 registers per thread where there are three warpgroups, with 128
      * where there are two and a second block: the loader gives most of its own to the others.
-     * The sum is the 64 Ki of a multiprocessor. */
+     * There are no more than the block was started with: who asks for one more waits for ever. */
     static constexpr int BLOCKS = GB_WGMMA_BLOCKS(BN, BM, STAGES, WGS, BUFFERS_);
     static constexpr bool TRADE = WGS > 1 || (BLOCKS > 1 && MI * BN >= 256);
     static constexpr int LOADER_REGISTERS = WGS > 1 ? 56 : 40;
     static constexpr int REGISTERS = WGS > 1 ? 224 : 216;
 
     static_assert(BN % PART == 0 && BN <= 256 && WGS <= 2, "tile");
+    static_assert(!TRADE || BLOCKS > 1 ||
+                      LOADER_REGISTERS + WGS * REGISTERS <=
+                          65536 / THREADS / 8 * 8 * (WGS + 1),
+                  "registers change hands");
     static_assert(BN % 16 == 0, "halves of Y are whole rows of the swizzle");
 };
 
