@@ -271,11 +271,30 @@ static void test_emulated(void)
     p.math = GB_MATH_EMULATED;
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
            (plan.kernel->flags & GB_K_EMULATED) && plan.panel_k == p.k &&
-           gb_plan_needs(&plan).partial.size > 2 * 4096 * 4096 * sizeof(float),
+           gb_plan_needs(&plan).partial.size >
+               (size_t)((plan.panel_m + plan.panel_n) * p.k) * sizeof(float),
        "staged, a panel's parts have room");
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)64 << 20, &plan) == GB_OK &&
-           !(plan.kernel->flags & GB_K_EMULATED) && gb_plan_bytes(&plan) <= 64 << 20,
-       "where all of k has none, native");
+           (plan.kernel->flags & GB_K_EMULATED) && plan.panel_k == p.k &&
+           plan.panel_m % GB_SPLIT_GROUP == 0 && plan.panel_n % GB_SPLIT_GROUP == 0 &&
+           gb_plan_bytes(&plan) <= 64 << 20,
+       "short of memory, of whole tiles of the guard");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)4 << 20, &plan) == GB_OK &&
+           !(plan.kernel->flags & GB_K_EMULATED) && gb_plan_bytes(&plan) <= 4 << 20,
+       "where not even one has room, native");
+    p = problem(GB_F16, 4096, 4096, 4096);
+    wrong = 0;
+    for (int64_t side = 16; side < 5000; side += 333) {
+        struct gb_choice d = {0};
+
+        p.m = p.n = p.k = side;
+        p.math = GB_MATH_NATIVE;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 256, 256, &c);
+        p.math = GB_MATH_EMULATED;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 256, 256, &d) ||
+                 d.kernel != c.kernel || d.splits != c.splits || d.chosen != c.chosen;
+    }
+    is_int(0, wrong, "fp16 is planned as ever");
 }
 
 /* Tiles that fill no turn of the grid, and operands that are read once. */

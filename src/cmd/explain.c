@@ -133,6 +133,7 @@ int cmd_explain(int argc, char **argv)
         if (*end || end == argv[7])
             return cmd_refuse("\"%s\" is no number for BETA", argv[7]);
     }
+    p.math = (enum gb_math)gb_knobs()->math;
     p.lda = gb_max(1, gb_transposed(p.transa) ? p.k : p.m);
     p.ldb = gb_max(1, gb_transposed(p.transb) ? p.n : p.k);
     p.ldc = gb_max(1, p.m);

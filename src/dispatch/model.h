@@ -45,7 +45,7 @@ struct gb_cost {
 };
 
 double gb_model_flops(const struct gb_problem *p);
-/* kernel: seconds that the chosen kernel needs, from gb_plan_without. */
+/* kernel: seconds that the chosen kernel needs, from gb_plan_staged. */
 struct gb_cost gb_model_cost(const struct gb_problem *p, const struct gb_rates *rates,
                              double kernel);
 

@@ -257,6 +257,13 @@ static uint32_t hints_of(const struct gb_problem *p, const struct gb_kernel *k)
     return once_a ? GB_G_STREAM_A | GB_G_KEEP_B : GB_G_KEEP_A | GB_G_STREAM_B;
 }
 
+/* Is p one for rows that compute from parts of numbers? */
+static bool may_emulate(const struct gb_problem *p)
+{
+    return p->math == GB_MATH_EMULATED && p->type == GB_F32 && p->uplo == GB_FULL &&
+           p->k >= GB_EMUL_LEAST_K && p->k <= GB_EMUL_MOST_K;
+}
+
 static bool score(const struct gb_problem *p, const struct gb_device_info *info,
                   const struct gb_kernel *k, const struct given *given, int splits,
                   struct gb_choice *choice)
@@ -271,8 +278,7 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((k->flags & GB_K_WHOLE) && p->k > INT32_MAX)
         return false;
-    if ((k->flags & GB_K_EMULATED) && (p->math != GB_MATH_EMULATED || splits > 1 ||
-                                       p->k < GB_EMUL_LEAST_K || p->k > GB_EMUL_MOST_K))
+    if ((k->flags & GB_K_EMULATED) && (!may_emulate(p) || splits > 1))
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
@@ -373,9 +379,10 @@ bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *in
                      struct gb_choice *choice)
 {
     struct gb_tuned_hit hits[GB_TUNED_HITS];
-    /* what was tuned was native */
-    int n =
-        p->math == GB_MATH_NATIVE ? gb_tuned_find(p, info, align_a, align_b, hits) : 0;
+    /* (what was tuned was native) */
+    int n = may_emulate(p) && !(without & GB_K_EMULATED)
+                ? 0
+                : gb_tuned_find(p, info, align_a, align_b, hits);
 
     for (int i = 0; i < n; i++)
         if (tuned_choice(p, info, align_a, align_b, without, &hits[i], choice))
@@ -467,15 +474,16 @@ static void panels_that_stream(struct gb_plan *plan, double seconds)
 }
 
 /* Panels for a problem that does not fit: the largest square of C whose operand chunks fit,
- * since what a square re-reads falls with its side. */
-static bool panels_that_fit(struct gb_plan *plan, size_t budget)
+ * since what a square re-reads falls with its side. `whole`: chunks of all of k. */
+static bool panels_that_fit(struct gb_plan *plan, size_t budget, bool whole)
 {
     const struct gb_problem *p = &plan->p;
     int64_t most = gb_max(p->m, p->n);
 
     for (int64_t side = gb_round_up(most, PANEL_GRAIN); side >= PANEL_GRAIN;
          side = round_to(side * 3 / 4, PANEL_GRAIN)) {
-        for (int64_t deep = 4096; deep >= 256; deep /= 2) {
+        for (int64_t deep = whole ? p->k : 4096; deep >= 256;
+             deep = whole ? 0 : deep / 2) {
             plan->panel_m = gb_min(side, p->m);
             plan->panel_n = gb_min(side, p->n);
             plan->panel_k = gb_min(deep, p->k);
@@ -489,30 +497,35 @@ static bool panels_that_fit(struct gb_plan *plan, size_t budget)
     return false;
 }
 
-/* `whole`: with rows that want all of k at once, if there is memory for it. */
-static enum gb_why make(const struct gb_problem *p, const struct gb_device_info *info,
-                        size_t budget, bool whole, struct gb_plan *plan)
+bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
+                    struct gb_choice *choice)
 {
-    uint32_t without = GB_PLAN_STAGED;
-    struct gb_choice choice;
+    /* of parts of numbers no sum can be carried from one launch to the next */
+    uint32_t without = may_emulate(p) ? GB_PLAN_STAGED & ~(uint32_t)GB_K_WHOLE
+                                      : (uint32_t)GB_PLAN_STAGED;
+
+    return gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, without, choice);
+}
+
+/* The panels of a choice. */
+static enum gb_why make(const struct gb_problem *p, const struct gb_choice *choice,
+                        size_t budget, struct gb_plan *plan)
+{
+    bool whole = choice->kernel->flags & GB_K_WHOLE;
     size_t size_c = gb_type_size(p->type_c);
 
-    if (whole)
-        without &= ~(uint32_t)GB_K_WHOLE;
-    if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, without, &choice))
-        return GB_WHY_UNSUPPORTED;
     *plan = (struct gb_plan){
         .p = *p,
-        .kernel = choice.kernel,
-        .splits = choice.splits,
-        .split_len = choice.split_len,
-        .group_m = choice.group_m,
-        .hints = choice.hints,
-        .chosen = choice.chosen,
+        .kernel = choice->kernel,
+        .splits = choice->splits,
+        .split_len = choice->split_len,
+        .group_m = choice->group_m,
+        .hints = choice->hints,
+        .chosen = choice->chosen,
         .slot_bytes = SLOT_BYTES,
     };
-    panels_that_stream(plan, choice.seconds);
-    if (gb_plan_bytes(plan) > budget && (whole || !panels_that_fit(plan, budget)))
+    panels_that_stream(plan, choice->seconds);
+    if (gb_plan_bytes(plan) > budget && !panels_that_fit(plan, budget, whole))
         return GB_WHY_OOM;
     plan->piece_rows = gb_min(plan->panel_m, (int64_t)(SLOT_BYTES / size_c));
     plan->piece_cols = gb_min(
@@ -523,9 +536,16 @@ static enum gb_why make(const struct gb_problem *p, const struct gb_device_info 
 enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info *info,
                          size_t budget, struct gb_plan *plan)
 {
-    /* of parts of numbers no sum can be carried from one launch to the next */
-    if (p->math == GB_MATH_EMULATED && p->type == GB_F32 &&
-        make(p, info, budget, true, plan) == GB_OK)
-        return GB_OK;
-    return make(p, info, budget, false, plan);
+    struct gb_choice choice;
+    enum gb_why why;
+
+    if (!gb_plan_staged(p, info, &choice))
+        return GB_WHY_UNSUPPORTED;
+    why = make(p, &choice, budget, plan);
+    if (why == GB_OK || !(choice.kernel->flags & GB_K_EMULATED))
+        return why;
+    if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE,
+                         GB_PLAN_STAGED | GB_K_EMULATED, &choice))
+        return GB_WHY_UNSUPPORTED;
+    return make(p, &choice, budget, plan);
 }

@@ -23,7 +23,8 @@ struct gb_terms {
 };
 
 /* A row and how it would run the whole problem. A function of the problem, the device and the
- * tuned rows, never of memory: it decides the bits. */
+ * tuned rows, never of memory: it decides the bits. (But a product that would be emulated is native
+ * where the smallest panel, or a matrix on the device, leaves no room for its parts.) */
 struct gb_choice {
     const struct gb_kernel *kernel;
     int splits;
@@ -79,6 +80,10 @@ bool gb_plan_kernel(const struct gb_problem *p, const struct gb_device_info *inf
 bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *info,
                      uint32_t align_a, uint32_t align_b, uint32_t without,
                      struct gb_choice *choice);
+
+/* gb_plan_kernel() of matrices that we stage, whatever memory there is. */
+bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
+                    struct gb_choice *choice);
 
 /* For qsort: of two choices the one that is predicted to be the quicker in front. */
 int gb_plan_by_seconds(const void *x, const void *y);

@@ -116,8 +116,7 @@ enum gb_why gb_route(const struct gb_problem *p, const struct gb_route_in *in,
     if (in->route == GB_ROUTE_AUTO &&
         (double)p->m * (double)p->n * (double)p->k < (double)gb_route_floor(in->rates))
         return GB_WHY_SMALL;
-    if (!gb_plan_without(p, in->info, GB_PLAN_LINE, GB_PLAN_LINE, GB_PLAN_STAGED,
-                         &out->choice))
+    if (!gb_plan_staged(p, in->info, &out->choice))
         return GB_WHY_UNSUPPORTED;
     out->cost = gb_model_cost(p, in->rates, out->choice.seconds);
     if (in->route == GB_ROUTE_AUTO && out->cost.gpu >= out->cost.cpu)

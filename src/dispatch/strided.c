@@ -172,7 +172,7 @@ struct key {
     int64_t m, n, k, batch;
     const struct gb_device_info *info;
     uint32_t type, type_c, align_a, align_b, tma;
-    uint8_t transa, transb, fused, padding;
+    uint8_t transa, transb, fused, native;
 };
 
 /* Scoring every row takes longer than queueing a launch; programs ask for few sizes. */
@@ -192,7 +192,9 @@ static bool choose(const struct gb_problem *q, const struct key *key,
             return true;
         }
     found = gb_plan_without(q, key->info, key->align_a, key->align_b,
-                            key->tma ? 0 : GB_K_TMA | GB_PLAN_COPIES, choice);
+                            (key->tma ? 0 : GB_K_TMA | GB_PLAN_COPIES) |
+                                (key->native ? GB_K_EMULATED : 0),
+                            choice);
     if (found) {
         known[next % CACHED].key = *key;
         known[next++ % CACHED].choice = *choice;
@@ -286,8 +288,9 @@ struct planned {
     struct gb_choice choice; /* kernel NULL: there is none */
 };
 
+/* `native`: whatever GEMMBLAS_MATH says. */
 static struct planned plan_of(const struct gb_product *p,
-                              const struct gb_device_info *info)
+                              const struct gb_device_info *info, bool native)
 {
     struct planned x = {.a = form_of(p, &p->a, p->m, p->k),
                         .b = form_of(p, &p->b, p->k, p->n)};
@@ -316,7 +319,8 @@ static struct planned plan_of(const struct gb_product *p,
                            .align_a = x.a.align,
                            .align_b = x.b.align,
                            .tma = suits_tma(p, x.a, x.b),
-                           .fused = is_fused(p)};
+                           .fused = is_fused(p),
+                           .native = native};
         if (!choose(&q, &key, &x.choice))
             x.choice.kernel = NULL;
     }
@@ -395,7 +399,7 @@ static bool runs_apart(const struct gb_product *p, const struct planned *togethe
         !together->choice.kernel)
         return false;
     first = slice(p, 0);
-    x = plan_of(&first, info);
+    x = plan_of(&first, info, false);
     return x.choice.kernel &&
            x.choice.seconds * (double)p->batch < together->choice.seconds;
 }
@@ -412,6 +416,18 @@ static void forget_ab(struct gb_product *p)
     };
 }
 
+/* By x, or natively if there is no memory for the parts of its numbers. */
+static enum gb_answer queue_product(const struct gb_product *p, struct planned x,
+                                    struct gb_engine *engine)
+{
+    enum gb_answer answer = queue_planned(p, &x, engine);
+
+    if (answer != GB_ANSWER_MEMORY || !(x.choice.kernel->flags & GB_K_EMULATED))
+        return answer;
+    x = plan_of(p, &gb_engine_device(engine)->info, true);
+    return queue_planned(p, &x, engine);
+}
+
 static enum gb_answer run_on_device(const struct gb_product *given,
                                     struct gb_engine *engine)
 {
@@ -425,14 +441,14 @@ static enum gb_answer run_on_device(const struct gb_product *given,
         forget_ab(&p);
     p.a = gb_product_unlisted(&p, p.a, p.type);
     p.b = gb_product_unlisted(&p, p.b, p.type);
-    x = plan_of(&p, info);
+    x = plan_of(&p, info, false);
     if (!runs_apart(&p, &x, info))
-        return queue_planned(&p, &x, engine);
+        return queue_product(&p, x, engine);
     for (int64_t z = 0; z < p.batch && answer == GB_ANSWER_OK; z++) {
         struct gb_product one = slice(&p, z);
 
-        x = plan_of(&one, info);
-        answer = queue_planned(&one, &x, engine);
+        x = plan_of(&one, info, false);
+        answer = queue_product(&one, x, engine);
         if (z > 0 && answer != GB_ANSWER_OK)
             answer =
                 GB_ANSWER_DEVICE; /* the others say that nothing has been touched */

@@ -46,8 +46,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 /* May row k's blocks come in clusters of so many, for splits of a tile? */
 static bool clusters_of(const struct gb_kernel *k, int64_t splits)
 {
-    return (k->flags & GB_K_TMA) && !(k->flags & GB_K_EMULATED) && splits > 1 && splits <= GB_SPLITS_TOGETHER &&
-           (splits & (splits - 1)) == 0;
+    return (k->flags & GB_K_TMA) && !(k->flags & GB_K_EMULATED) && splits > 1 &&
+           splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
 }
 
 bool gb_launch_together(const struct gb_kernel *k, int64_t splits)

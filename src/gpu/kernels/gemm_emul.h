@@ -7,18 +7,23 @@
  *
  * What l_a l_b would add is below 2^-22 of the product and is left out (Ootomo and Yokota). The
  * tensor cores align a sum to its largest term and cut it off at 25 bits, always towards 0: that
- * must not add up. So a sum of tensor cores is one of 64 of k, small products first, and is added
+ * must not add up. So a sum of tensor cores is one of 64 or 128 of k, small products first, and is added
  * to the sum so far by a fused multiply-add in fp32.
  *
  * Orientation, ring of buffers, barriers, registers that change hands and the way to C are those
  * of gemm_wgmma.h. A tile is 64 of n for each of WGS warpgroups by BN of m; a buffer has 64 of k of
  * the four operands.
  *
+ * What may be lost, in u = 2^-24 times (|A||B|)(m, n): 12 by parts (three times 2^-22); 76, or 140
+ * where a sum is one of 128 of k, by cuts of 25 bits (of each product of 16 of k 17 terms, small ones
+ * counted with the high); k / 64 + 1 by promotions. Together with the guard's k / 4 that is less than
+ * the k + 2 of fp32 from k = 256 on (GB_EMUL_LEAST_K).
+ *
  * The guard. Of an element of the block whose largest is M the parts may miss 2^-39 M more than
  * 2^-22 of itself. A tile of 128 by 128 is computed here where either
  *   - every vector's elements that are not 0 span so little that this is less than 2^-3 k u of each
  *     (u = 2^-24; k u is what fp32 itself may lose), or
- *   - the sum over blocks of 128 (M_a 2^-39 M_b + M_b 2^-39 M_a) is at most a quarter of k u times
+ *   - the sum over blocks of 128 (2^-39 M_a M_b + 2^-39 M_b M_a) is at most a quarter of k u times
  *     a bound from below on (|A||B|)(m, n): sums of magnitudes of one operand times the least
  *     magnitude of the other.
  * Else, and where there are infinities, NaNs or magnitudes outside 2^-48 to 2^57, the loader marks
@@ -31,7 +36,7 @@
 #include "wgmma_epilogue.h"
 #include "wgmma_tile.h"
 
-template <int WGS_, int BN_, int STAGES_, int BUFFERS_>
+template <int WGS_, int BN_, int STAGES_, int BUFFERS_, int SUM_>
 struct EmulTile
     : WgmmaTile<gb_f16, float, WGS_, 1, BN_, STAGES_, BUFFERS_, false, false> {
     typedef WgmmaTile<gb_f16, float, WGS_, 1, BN_, STAGES_, BUFFERS_, false, false>
@@ -39,6 +44,11 @@ struct EmulTile
     static constexpr int X_LOW = Plain::X_BYTES, Y_HIGH = 2 * Plain::X_BYTES;
     static constexpr int Y_LOW = Y_HIGH + Plain::Y_BYTES;
     static constexpr int STAGE_BYTES = 2 * Plain::STAGE_BYTES;
+    static constexpr int STEPS =
+        SUM_ / Plain::BK; /* buffers of a sum of tensor cores */
+
+    static_assert(SUM_ % Plain::BK == 0 && GB_SPLIT_K % SUM_ == 0,
+                  "inside a block of k");
 };
 
 /* By a warp: may the tile be computed from parts? */
@@ -157,9 +167,10 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
     }
 }
 
-/* The products of one buffer. */
+/* The products of one buffer; `add`: to the sum of the buffer before. */
 template <class Tile>
-GB_INLINE void gb_emul_step(uint32_t stage, int wg, float (&sum)[Tile::BN / 2])
+GB_INLINE void gb_emul_step(uint32_t stage, int wg, bool add,
+                            float (&sum)[Tile::BN / 2])
 {
     typedef GbWgmma<Tile::BN, gb_f16, false, false> Wgmma;
     const uint32_t rows = stage + wg * GB_ATOM_BYTES;
@@ -173,7 +184,7 @@ GB_INLINE void gb_emul_step(uint32_t stage, int wg, float (&sum)[Tile::BN / 2])
     for (int k = 0; k < Tile::BK / 16; k++) {
         const uint64_t at = k * gb_descriptor_step<false>;
 
-        Wgmma::mma(sum, x_high + at, y_low + at, k > 0);
+        Wgmma::mma(sum, x_high + at, y_low + at, add || k > 0);
         Wgmma::mma(sum, x_low + at, y_high + at, true);
     }
     GB_UNROLL
@@ -185,33 +196,44 @@ GB_INLINE void gb_emul_step(uint32_t stage, int wg, float (&sum)[Tile::BN / 2])
     gb_wgmma_commit();
 }
 
-/* sums += f_a f_b sum, in block `block` of k. */
+/* A thread's powers of two in one block of k. */
 template <class Tile>
-GB_INLINE void gb_emul_promote(const gb_emul_args &e, const WgmmaWork &work,
-                               int64_t block, int wg, const float (&sum)[Tile::BN / 2],
-                               float (&sums)[Tile::BN / 2])
-{
-    const gb_split &a = e.x[0], &b = e.x[1];
-    const int64_t za = a.batch > 1 ? work.batch : 0, zb = b.batch > 1 ? work.batch : 0;
-    const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
-    const float *const of_a = reinterpret_cast<const float *>(a.scales) +
-                              (za * a.blocks + block) * a.scale_ld + work.m +
-                              gb_wgmma_pair_m(lane, 0);
-    const float *const of_b = reinterpret_cast<const float *>(b.scales) +
-                              (zb * b.blocks + block) * b.scale_ld + work.n + wg * 64 +
-                              warp * 16 + gb_wgmma_pair_n(lane, 0);
-    const float f_b[2] = {of_b[0], of_b[8]};
+struct EmulScales {
+    Vec<float, 2> f_a[Tile::BN / 8];
+    float f_b[2];
 
-    GB_UNROLL
-    for (int q = 0; q < Tile::BN / 2; q += 4) {
-        const Vec<float, 2> f_a = gb_load<float, 2>(of_a + q / 4 * 8);
+    /* Asked for while products are under way, of a block that begins or not. */
+    GB_DEVICE void read(const gb_emul_args &e, const WgmmaWork &work, int64_t block,
+                        int wg)
+    {
+        const gb_split &a = e.x[0], &b = e.x[1];
+        const int64_t za = a.batch > 1 ? work.batch : 0,
+                      zb = b.batch > 1 ? work.batch : 0;
+        const int lane = gb_thread() % 32, warp = gb_thread() / 32 % 4;
+        const float *const of_a = reinterpret_cast<const float *>(a.scales) +
+                                  (za * a.blocks + block) * a.scale_ld + work.m +
+                                  gb_wgmma_pair_m(lane, 0);
+        const float *const of_b = reinterpret_cast<const float *>(b.scales) +
+                                  (zb * b.blocks + block) * b.scale_ld + work.n +
+                                  wg * 64 + warp * 16 + gb_wgmma_pair_n(lane, 0);
 
+        f_b[0] = of_b[0];
+        f_b[1] = of_b[8];
         GB_UNROLL
-        for (int i = 0; i < 4; i++)
-            sums[q + i] =
-                gb_fma_f32(sum[q + i], f_a.at[i % 2] * f_b[i / 2], sums[q + i]);
+        for (int q = 0; q < Tile::BN / 8; q++)
+            f_a[q] = gb_load<float, 2>(of_a + q * 8);
     }
-}
+
+    /* sums += f_a f_b sum */
+    GB_DEVICE void add(const float (&sum)[Tile::BN / 2],
+                       float (&sums)[Tile::BN / 2]) const
+    {
+        GB_UNROLL
+        for (int q = 0; q < Tile::BN / 2; q++)
+            sums[q] =
+                gb_fma_f32(sum[q], f_a[q / 4].at[q % 2] * f_b[q / 2 % 2], sums[q]);
+    }
+};
 
 template <class Tile>
 GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shared)
@@ -224,6 +246,7 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
     for (;;) {
         float sums[1][Tile::BN / 2] = {}, sum[Tile::BN / 2];
         const int wg = gb_thread() / 128;
+        EmulScales<Tile> scales;
         WgmmaWork work;
         int before;
 
@@ -243,13 +266,15 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
         GB_NO_UNROLL
         for (int step = 0; step < work.steps; step++) {
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
-            gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg, sum);
+            gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg,
+                               step % Tile::STEPS != 0, sum);
+            scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
             gb_wgmma_wait<0>();
             if (gb_thread() % 128 == 0)
                 gb_bar_arrive(gb_smem(&shared.empty[ring.at]));
             ring.next();
-            gb_emul_promote<Tile>(e, work, step / (GB_SPLIT_K / Tile::BK), wg, sum,
-                                  sums[0]);
+            if (step % Tile::STEPS == Tile::STEPS - 1 || step + 1 == work.steps)
+                scales.add(sum, sums[0]);
         }
         if (p.g.flags & GB_G_FUSED)
             epilogue.finish_fused(work, sums);
@@ -293,8 +318,8 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
     }
 }
 
-#define GB_EMUL_ROW(name, wgs, bn, stages, buffers)                                    \
-    typedef EmulTile<wgs, bn, stages, buffers> name##_tile;                            \
+#define GB_EMUL_ROW(name, wgs, bn, stages, buffers, sum)                               \
+    typedef EmulTile<wgs, bn, stages, buffers, sum> name##_tile;                       \
     static_assert(sizeof(WgmmaShared<name##_tile>) <=                                  \
                       GB_EMUL_SMEM(bn, 64 * (wgs), stages, wgs, buffers),              \
                   "GB_EMUL_SMEM");                                                     \

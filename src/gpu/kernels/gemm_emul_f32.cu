@@ -3,8 +3,8 @@
 #include "gemm_emul.h"
 #include "gemm_ffma.h"
 
-#define EMUL_F32(name, tile_m, tile_n, stages, buffers, wgs, efficiency)               \
-    GB_EMUL_ROW(gemm_emul_f32_##name, wgs, tile_m, stages, buffers)
+#define EMUL_F32(name, tile_m, tile_n, sum, stages, buffers, wgs, efficiency)          \
+    GB_EMUL_ROW(gemm_emul_f32_##name, wgs, tile_m, stages, buffers, sum)
 #include "emul.def"
 #undef EMUL_F32
 

@@ -23,7 +23,7 @@ enum {
      * powers of two that fp32 has. */
     GB_SPLIT_LEAST = -48,
     GB_SPLIT_MOST = 56,
-    GB_EMUL_LEAST_K = 256, /* below, fp32 is as quick, and its error is small */
+    GB_EMUL_LEAST_K = 256, /* below, the bound leaves too little: gemm_emul.h */
     GB_EMUL_MOST_K = 1 << 22
 };
 

@@ -310,11 +310,36 @@ GB_INLINE float gb_host_element(uint64_t descriptor, bool mn, int row, int k)
 /* One for all tiles: threads have little room for what is theirs alone. */
 static thread_local double gb_host_y[16][256];
 
+/* 2^(25 - e) where 2^e <= x < 2^(e + 1), for doubles that are no denormals; of 0 a power of two as well. */
+GB_INLINE double gb_host_grid(double x)
+{
+    uint64_t bits;
+
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits = ((uint64_t)(2 * 1023 + 25) << 52) - (bits & ~((UINT64_C(1) << 52) - 1));
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* To fp32, towards 0. */
+GB_INLINE float gb_host_cut(double x)
+{
+    uint64_t bits;
+
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    bits &= ~((UINT64_C(1) << 29) - 1);
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return (float)x;
+}
+
+/* As the hardware does it (measured on an H200): the terms of a sum, 16 products and what it is
+ * added to, are aligned to the largest of them and cut off at 25 bits after its first, and the sum
+ * at fp32's. */
 template <int N, class T, int X_MN, int Y_MN>
 GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
 {
     double(&y)[16][256] = gb_host_y;
-    double x[16], sum[N];
+    double x[16], sum[N], most[N], start[N];
 
     for (int k = 0; k < 16; k++)
         for (int n = 0; n < N; n++)
@@ -326,13 +351,29 @@ GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
 
         for (int k = 0; k < 16; k++)
             x[k] = gb_host_element<T>(op.x, X_MN, r, k);
-        for (int n = 0; n < N; n++)
-            sum[n] = op.add ? (double)of[n % 8 / 2][n / 8 * 4 + half + n % 2] : 0;
+        for (int n = 0; n < N; n++) {
+            start[n] = op.add ? (double)of[n % 8 / 2][n / 8 * 4 + half + n % 2] : 0;
+            most[n] = __builtin_fabs(start[n]);
+        }
+        for (int k = 0; k < 16; k++)
+            for (int n = 0; n < N; n++) {
+                const double size = __builtin_fabs(x[k] * y[k][n]);
+
+                most[n] = size > most[n] ? size : most[n];
+            }
+        for (int n = 0; n < N; n++) {
+            most[n] = gb_host_grid(most[n]);
+            sum[n] = __builtin_trunc(start[n] * most[n]);
+        }
         for (int k = 0; k < 16; k++)
             for (int n = 0; n < N; n++)
-                sum[n] += x[k] * y[k][n];
-        for (int n = 0; n < N; n++)
-            of[n % 8 / 2][n / 8 * 4 + half + n % 2] = (float)sum[n];
+                sum[n] += __builtin_trunc(x[k] * y[k][n] * most[n]);
+        for (int n = 0; n < N; n++) {
+            const double whole = sum[n] / most[n];
+
+            of[n % 8 / 2][n / 8 * 4 + half + n % 2] =
+                __builtin_isfinite(whole) ? gb_host_cut(whole) : (float)whole;
+        }
     }
 }
 
