@@ -181,7 +181,7 @@ struct DmmaSums {
     }
 
     /* flip: conjugate X's elements */
-    GB_DEVICE void multiply(const DmmaFrags<Tile> &frags, bool flip)
+    GB_DEVICE void multiply(const DmmaFrags<Tile> &frags, int, bool flip)
     {
         if constexpr (Tile::COMPLEX) {
             constexpr int PX = Tile::KI / 2, PY = Tile::KI / 4;

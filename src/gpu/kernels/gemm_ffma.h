@@ -11,8 +11,9 @@
  * elements are copied, 8 threads 32 bytes of a row, each into another row of the buffer; 16
  * bytes of padding let them meet different banks.
  *
- * Complex: four multiply-adds (4M). Conjugation flips the sign of B's imaginary parts, by the
- * multiply-add itself, for which there are two main loops.
+ * Complex: four multiply-adds (4M), as those of two real products: A's real parts and its
+ * imaginary ones lie apart in a buffer, copied one by one. Conjugation flips the sign of B's
+ * imaginary parts, by the multiply-add itself, for which there are two main loops.
  *
  * The order of the sum over k: one chain for each element in ascending k, as in gemm_simt, whose
  * epilogue from registers this is. */
@@ -35,20 +36,22 @@ struct FfmaShape {
     static constexpr int WARPS_M = M / (GB_LANES_M * PER_M);
     static constexpr int WARPS_N = N / (GB_LANES_N * PER_N);
     static constexpr int THREADS = GB_LANES * WARPS_M * WARPS_N;
-    static constexpr int KS = K; /* a product is one of k */
+    /* A product is one of k and one part of A's elements, of which complex ones have two. */
+    static constexpr int PARTS = SIZE / 4, KS = K * PARTS;
     /* Sets of fragments, if two leave registers for the rest. */
-    static constexpr int WORDS = SIZE / 4, ROOM = 65536 / (THREADS * BLOCKS);
+    static constexpr int ROOM = 65536 / (THREADS * BLOCKS);
     static constexpr int SETS =
-        WORDS * (PER_M * PER_N + 2 * (PER_M + PER_N)) + 40 <= (ROOM < 255 ? ROOM : 255)
+        PARTS * PER_M * PER_N + 2 * (PER_M + PARTS * PER_N) + 40 <=
+                (ROOM < 255 ? ROOM : 255)
             ? 2
             : 1;
-    static constexpr int X_PITCH = N * SIZE + 16, Y_PITCH = M * SIZE + 16;
-    static constexpr int X_BYTES = K * X_PITCH, Y_BYTES = K * Y_PITCH;
+    static constexpr int X_PITCH = N * SIZE + 16, Y_PITCH = M * 4 + 16; /* of a part */
+    static constexpr int X_BYTES = K * X_PITCH, Y_BYTES = KS * Y_PITCH;
     static constexpr int STAGE_BYTES = X_BYTES + Y_BYTES;
 
     static_assert(WARPS_M * GB_LANES_M * PER_M == M, "warps tile m");
     static_assert(WARPS_N * GB_LANES_N * PER_N == N, "warps tile n");
-    static_assert(PER_M % V == 0 && PER_N % V == 0, "threads own whole vectors");
+    static_assert(PER_M % 4 == 0 && PER_N % V == 0, "threads own whole vectors");
     static_assert(K % 8 == 0, "a step of k");
     static_assert(STAGES >= 3, "buffers are refilled while one is read and one waits");
     static_assert(PER_M * THREADS * SIZE <= STAGES * STAGE_BYTES,
@@ -89,10 +92,58 @@ struct FfmaWalk {
     }
 };
 
-/* A thread's elements of one of k. */
+/* Of complex A, in its parts: rows of the buffer are the real or the imaginary parts of one k. */
+template <class Shape, bool ACROSS>
+struct FfmaPartsWalk {
+    static constexpr int UNIT = 4, PITCH = Shape::Y_PITCH;
+    static constexpr int ROW_UNITS = 2 * (ACROSS ? 8 : Shape::M);
+    static constexpr int UNITS =
+        ROW_UNITS < Shape::THREADS ? ROW_UNITS : Shape::THREADS;
+    static constexpr int ROWS = ACROSS ? Shape::M : Shape::K;
+    static constexpr int ROW_STEP = Shape::THREADS / UNITS, TURNS = ROWS / ROW_STEP;
+    static constexpr int INNER = 2 * (ACROSS ? Shape::K : Shape::M) / UNITS,
+                         INNER_BYTES = 4 * UNITS;
+
+    static_assert(ROW_STEP * UNITS == Shape::THREADS && TURNS * ROW_STEP == ROWS,
+                  "a grid");
+    static_assert((ROW_STEP & (ROW_STEP - 1)) == 0 &&
+                      (INNER == 1 || ACROSS || UNITS % 64 == 0),
+                  "places add up");
+
+    GB_DEVICE static int row()
+    {
+        return gb_thread() / UNITS;
+    }
+    GB_DEVICE static int byte()
+    {
+        return gb_thread() % UNITS * 4;
+    }
+    GB_DEVICE static int place()
+    {
+        const int unit = gb_thread() % UNITS;
+
+        return ACROSS ? unit * PITCH + gb_ffma_part(row()) * 4
+                      : (2 * row() + unit % 2) * PITCH + gb_ffma_part(unit / 2) * 4;
+    }
+    GB_DEVICE static int place(int turn, int inner)
+    {
+        return ACROSS ? inner * UNITS * PITCH + gb_ffma_part(turn * ROW_STEP) * 4
+                      : turn * ROW_STEP * 2 * PITCH + inner * UNITS / 2 * 4;
+    }
+};
+
+template <class Shape, bool ACROSS, int UNIT, int PARTS = Shape::PARTS>
+struct FfmaWalkA : FfmaWalk<Shape, Shape::M, ACROSS, UNIT> {
+};
+
+template <class Shape, bool ACROSS, int UNIT>
+struct FfmaWalkA<Shape, ACROSS, UNIT, 2> : FfmaPartsWalk<Shape, ACROSS> {
+};
+
+/* A thread's elements of one of k: a part of A's, and B's. */
 template <class Shape>
 struct FfmaFrags {
-    SimtFrag<typename Shape::T, Shape::PER_M, Shape::V, GB_LANES_M> a;
+    SimtFrag<float, Shape::PER_M, 4, GB_LANES_M> a;
     SimtFrag<typename Shape::T, Shape::PER_N, Shape::V, GB_LANES_N> b;
 };
 
@@ -101,82 +152,76 @@ struct FfmaReaders {
     int a, b; /* where its first ones lie */
 
     GB_DEVICE explicit FfmaReaders(int)
-        : a(Shape::X_BYTES + Shape::SIZE * gb_frag_row(gb_thread(), 0, Shape::WARPS_M,
-                                                       Shape::PER_M, Shape::V)),
+        : a(Shape::X_BYTES +
+            4 * gb_frag_row(gb_thread(), 0, Shape::WARPS_M, Shape::PER_M, 4)),
           b(Shape::SIZE *
             gb_frag_col(gb_thread(), 0, Shape::WARPS_M, Shape::PER_N, Shape::V))
     {
     }
 
-    template <class Frag>
-    GB_DEVICE static void vectors(Frag &frag, gb_shared_at at, int count, int lanes)
+    template <class T, int PER, int V, int LANES>
+    GB_DEVICE static void vectors(SimtFrag<T, PER, V, LANES> &frag, gb_shared_at at)
     {
-        constexpr int V = Shape::V;
-
         GB_UNROLL
-        for (int g = 0; g < count / V; g++) {
-            Vec<typename Shape::T, V> v;
+        for (int g = 0; g < PER / V; g++) {
+            Vec<T, V> v;
 
-            gb_get_shared(v, at + g * lanes * 16);
+            gb_get_shared(v, at + g * LANES * 16);
             GB_UNROLL
             for (int e = 0; e < V; e++)
                 frag.at[g * V + e] = v.at[e];
         }
     }
 
+    /* B's complex elements are read once for each part of A's: the registers are wanted. */
     GB_DEVICE void read(FfmaFrags<Shape> &frags, gb_shared_at at, int k) const
     {
-        vectors(frags.a, at + a + k * Shape::Y_PITCH, Shape::PER_M, GB_LANES_M);
-        vectors(frags.b, at + b + k * Shape::X_PITCH, Shape::PER_N, GB_LANES_N);
+        vectors(frags.a, at + a + k * Shape::Y_PITCH);
+        vectors(frags.b, at + b + k / Shape::PARTS * Shape::X_PITCH);
     }
 };
 
 /* The register file gives a multiply-add two of its operands a cycle, one of the even registers
  * and one of the odd ones; a third one comes for nothing if the last multiply-add had it too.
- * Hence to and fro along m. */
+ * Hence to and fro along m. Compilers keep to that order if a fragment's elements are done with
+ * one after another; so a complex product is two real ones, of A's real parts and of its
+ * imaginary ones, with twice as many columns. */
 template <class Shape>
 struct FfmaSums : SimtSums<Shape> {
     typedef typename Shape::T T;
     using SimtSums<Shape>::at;
 
-    /* sum(c, r) += a(r) b(c) */
-    template <class Sum, class A, class B>
-    GB_DEVICE static void outer(Sum sum, A a, B b)
+    /* A column's sums, the first row's first if `turn` is even. */
+    template <class Sum>
+    GB_DEVICE static void column(Sum sum, const FfmaFrags<Shape> &frags, int turn,
+                                 float b)
     {
         GB_UNROLL
-        for (int c = 0; c < Shape::PER_N; c++) {
-            GB_UNROLL
-            for (int i = 0; i < Shape::PER_M; i++) {
-                const int r = c % 2 ? Shape::PER_M - 1 - i : i;
+        for (int i = 0; i < Shape::PER_M; i++) {
+            const int r = turn % 2 ? Shape::PER_M - 1 - i : i;
 
-                gb_mad(sum(c, r), a(r), b(c));
-            }
+            gb_mad(sum(r), frags.a.at[r], b);
         }
     }
 
-    /* flip: conjugate B's elements. Complex: the four products of gb_mad, one after another for
-     * all elements. */
-    GB_DEVICE void multiply(const FfmaFrags<Shape> &frags, bool flip)
+    /* flip: conjugate B's elements. The order of a complex product is gb_mad's. */
+    GB_DEVICE void multiply(const FfmaFrags<Shape> &frags, int k, bool flip)
     {
-        if constexpr (AccMath<T>::COMPLEX) {
-            const auto re = [&](int c, int r) -> float & { return at[c][r].re; };
-            const auto im = [&](int c, int r) -> float & { return at[c][r].im; };
-            const auto ar = [&](int r) { return frags.a.at[r].re; };
-            const auto ai = [&](int r) { return frags.a.at[r].im; };
-            const auto minus = [&](int r) { return -frags.a.at[r].im; };
-            const auto br = [&](int c) { return frags.b.at[c].re; };
-            const auto bi = [&](int c) {
-                return flip ? -frags.b.at[c].im : frags.b.at[c].im;
-            };
+        GB_UNROLL
+        for (int c = 0; c < Shape::PER_N; c++) {
+            const T b = frags.b.at[c];
 
-            outer(re, ar, br);
-            outer(im, ar, bi);
-            outer(re, minus, bi);
-            outer(im, ai, br);
-        } else {
-            outer([&](int c, int r) -> T & { return at[c][r]; },
-                  [&](int r) { return frags.a.at[r]; },
-                  [&](int c) { return frags.b.at[c]; });
+            if constexpr (AccMath<T>::COMPLEX) {
+                const bool imaginary = k % 2;
+                const float im = imaginary != flip ? -b.im : b.im;
+
+                column([&](int r) -> float & { return at[c][r].re; }, frags, 0,
+                       imaginary ? im : b.re);
+                column([&](int r) -> float & { return at[c][r].im; }, frags, 1,
+                       imaginary ? b.re : im);
+            } else {
+                column([&](int r) -> float & { return at[c][r]; }, frags, c, b);
+            }
         }
     }
 };
@@ -222,12 +267,14 @@ template <class Shape, bool A_ACROSS_, bool B_ACROSS_>
 struct FfmaTile : Shape {
     static constexpr bool A_ACROSS = A_ACROSS_, B_ACROSS = B_ACROSS_;
     static constexpr bool FLIPS_APART = AccMath<typename Shape::T>::COMPLEX;
-    template <int TILE, bool ACROSS>
-    using Operand = StagedCopier<typename Shape::T, TILE, Shape::K, ACROSS,
-                                 FfmaWalk<Shape, TILE, ACROSS, 16>,
-                                 FfmaWalk<Shape, TILE, ACROSS, Shape::SIZE>>;
-    typedef Operand<Shape::N, B_ACROSS> X;
-    typedef Operand<Shape::M, A_ACROSS> Y;
+    typedef StagedCopier<typename Shape::T, Shape::N, Shape::K, B_ACROSS,
+                         FfmaWalk<Shape, Shape::N, B_ACROSS, 16>,
+                         FfmaWalk<Shape, Shape::N, B_ACROSS, Shape::SIZE>>
+        X;
+    typedef StagedCopier<typename Shape::T, Shape::M, Shape::K, A_ACROSS,
+                         FfmaWalkA<Shape, A_ACROSS, 16>,
+                         FfmaWalkA<Shape, A_ACROSS, Shape::SIZE>>
+        Y;
     typedef FfmaFrags<Shape> Frags;
     typedef FfmaReaders<Shape> Readers;
     typedef FfmaSums<Shape> Sums;

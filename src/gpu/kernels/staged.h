@@ -299,7 +299,7 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
             if (Tile::SETS == 2)
                 readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
             loader.template fetch<Tile::KS>(to, k, wide);
-            sums.multiply(frags[k % Tile::SETS], flip);
+            sums.multiply(frags[k % Tile::SETS], k, flip);
             if (Tile::SETS == 1)
                 readers.read(frags[0], from, (k + 1) % Tile::KS);
         }

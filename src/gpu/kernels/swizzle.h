@@ -77,6 +77,16 @@ GB_HD int gb_frag_col(int thread, int c, int warps_m, int per_thread, int v)
     return (warp * per_thread + c / v * v) * GB_LANES_N + lane * v + c % v;
 }
 
+/* ---- gemm_ffma ---- */
+
+/* Where row `row` of A lies, of those of one k, if real and imaginary parts lie apart: a lane's
+ * vectors of two complex elements, of which every other one is 16 rows on, become vectors of
+ * four real ones. */
+GB_HD int gb_ffma_part(int row)
+{
+    return (row & ~31) | (row >> 1 & 7) << 2 | (row >> 4 & 1) << 1 | (row & 1);
+}
+
 /* ---- gemm_mma ---- */
 
 /* A buffer of 16-bit elements: rows of 16-byte chunks, along the operand's unit stride. Chunk
