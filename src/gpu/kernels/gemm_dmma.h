@@ -14,7 +14,8 @@
  * Where elements lie in a buffer (swizzle.h) lets neither copies nor reads meet a bank twice.
  *
  * Complex elements are interleaved in shared memory too; a product is four real ones (4M, as
- * many operations as BLAS counts). Conjugation flips the sign of one operand's imaginary parts.
+ * many operations as BLAS counts). Conjugation flips the sign of X's imaginary parts, by those
+ * of what they are multiplied by.
  *
  * Epilogue: from registers, each lane two neighbours of a column, 4 lanes 64 bytes. There alpha
  * and beta are applied. With bias, scales or activation a lane's sums go through shared memory,
@@ -112,21 +113,29 @@ struct DmmaReader {
                        : k * PITCH + row * SIZE;
     }
 
-    /* The 8 rows `group`, the 4 of k `four`. Across, what gb_dmma_byte flips of the address of
-     * the first four it flips of all: the buffer begins with a line. */
-    GB_DEVICE void read(typename Tile::T &x, gb_shared_at at, int group, int four) const
+    /* The 8 rows `group`, the 4 of k `four`; of a complex element all or one part. Across, what
+     * gb_dmma_byte flips of the address of the first four it flips of all: the buffer begins
+     * with a line. A part's address is flipped too, not added to: compilers would make one read
+     * of two, and many moves to part them again. */
+    template <class T>
+    GB_DEVICE void read(T &x, gb_shared_at at, int group, int four, int part = 0) const
     {
+        const gb_shared_at first = at + place;
+
         if (ACROSS)
-            gb_get_shared(x, ((at + place) ^ (four * FOUR % 128)) +
+            gb_get_shared(x, (first ^ (four * FOUR % 128 | part * 8)) +
                                  four * FOUR / 128 * 128 + group * 8 * PITCH);
         else
-            gb_get_shared(x, at + place + four * 4 * PITCH + group * 8 * SIZE);
+            gb_get_shared(x, (first ^ part * 8) + four * 4 * PITCH + group * 8 * SIZE);
     }
 };
 
+/* X's real and imaginary parts are read apart: an instruction takes two rows' of one part from
+ * successive registers. Of Y it takes one element's. */
 template <class Tile>
 struct DmmaFrags {
-    typename Tile::T x[Tile::XS][Tile::KI / 2], y[Tile::YS][Tile::KI / 4];
+    double x[Tile::PARTS][Tile::XS][Tile::KI / 2];
+    typename Tile::T y[Tile::YS][Tile::KI / 4];
 };
 
 template <class Tile, bool A_ACROSS, bool B_ACROSS>
@@ -146,8 +155,11 @@ struct DmmaReaders {
         GB_UNROLL
         for (int s = 0; s < FOURS; s++) {
             GB_UNROLL
-            for (int i = 0; i < 2 * Tile::XS; i++)
-                x.read(frags.x[i / 2][2 * s + i % 2], at, i, k * FOURS + s);
+            for (int i = 0; i < 2 * Tile::XS; i++) {
+                GB_UNROLL
+                for (int p = 0; p < Tile::PARTS; p++)
+                    x.read(frags.x[p][i / 2][2 * s + i % 2], at, i, k * FOURS + s, p);
+            }
             GB_UNROLL
             for (int j = 0; j < Tile::YS; j++)
                 y.read(frags.y[j][s], at + Tile::X_BYTES, j, k * FOURS + s);
@@ -180,37 +192,29 @@ struct DmmaSums {
         }
     }
 
-    /* flip: conjugate X's elements */
+    /* flip: conjugate X's elements, by the signs of Y's parts */
     GB_DEVICE void multiply(const DmmaFrags<Tile> &frags, int, bool flip)
     {
         if constexpr (Tile::COMPLEX) {
-            constexpr int PX = Tile::KI / 2, PY = Tile::KI / 4;
-            double xr[Tile::XS][PX], xi[Tile::XS][PX], minus[Tile::XS][PX];
-            double yr[Tile::YS][PY], yi[Tile::YS][PY];
+            double re[Tile::YS][Tile::KI / 4], im[Tile::YS][Tile::KI / 4];
+            double flipped[Tile::YS][Tile::KI / 4], minus[Tile::YS][Tile::KI / 4];
 
-            GB_UNROLL
-            for (int i = 0; i < Tile::XS; i++) {
-                GB_UNROLL
-                for (int e = 0; e < PX; e++) {
-                    xr[i][e] = frags.x[i][e].re;
-                    xi[i][e] = gb_negate_if(flip, frags.x[i][e].im);
-                    minus[i][e] = gb_negate_if(!flip, frags.x[i][e].im);
-                }
-            }
             GB_UNROLL
             for (int j = 0; j < Tile::YS; j++) {
                 GB_UNROLL
-                for (int e = 0; e < PY; e++) {
-                    yr[j][e] = frags.y[j][e].re;
-                    yi[j][e] = frags.y[j][e].im;
+                for (int e = 0; e < Tile::KI / 4; e++) {
+                    re[j][e] = frags.y[j][e].re;
+                    im[j][e] = frags.y[j][e].im;
+                    flipped[j][e] = gb_negate_if(flip, frags.y[j][e].re);
+                    minus[j][e] = gb_negate_if(!flip, frags.y[j][e].im);
                 }
             }
-            gb_dmma_warp<Tile::KI>(part[0], xr, yr);
-            gb_dmma_warp<Tile::KI>(part[1], xr, yi);
-            gb_dmma_warp<Tile::KI>(part[0], minus, yi);
-            gb_dmma_warp<Tile::KI>(part[1], xi, yr);
+            gb_dmma_warp<Tile::KI>(part[0], frags.x[0], re);
+            gb_dmma_warp<Tile::KI>(part[1], frags.x[0], im);
+            gb_dmma_warp<Tile::KI>(part[0], frags.x[1], minus);
+            gb_dmma_warp<Tile::KI>(part[1], frags.x[1], flipped);
         } else {
-            gb_dmma_warp<Tile::KI>(part[0], frags.x, frags.y);
+            gb_dmma_warp<Tile::KI>(part[0], frags.x[0], frags.y);
         }
     }
 };
