@@ -278,7 +278,8 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((k->flags & GB_K_WHOLE) && p->k > INT32_MAX)
         return false;
-    if ((k->flags & GB_K_EMULATED) && (!may_emulate(p) || splits > 1))
+    if ((k->flags & GB_K_EMULATED) &&
+        (!may_emulate(p) || p->k < gb_emulated_least_k(k) || splits > 1))
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */

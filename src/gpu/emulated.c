@@ -82,10 +82,15 @@ gb_devptr gb_emulated_left(const struct gb_gemm_args *g, gb_devptr work)
     return places_of(g, work).left.any;
 }
 
+int64_t gb_emulated_least_k(const struct gb_kernel *k)
+{
+    return k->tile_k > 64 ? GB_EMUL_LEAST_K_128 : GB_EMUL_LEAST_K;
+}
+
 bool gb_emulated_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 {
     return (k->flags & GB_K_EMULATED) && g->splits == 1 && g->k_begin == 0 &&
-           g->k_end == g->k && g->k >= GB_EMUL_LEAST_K && g->k <= GB_EMUL_MOST_K &&
+           g->k_end == g->k && g->k >= gb_emulated_least_k(k) && g->k <= GB_EMUL_MOST_K &&
            (g->flags & GB_G_EPILOGUE) && !(g->flags & (GB_G_UPPER | GB_G_LOWER)) &&
            !g->a_list && !g->b_list && !g->c_list && g->m <= GB_TMA_MOST &&
            g->n <= GB_TMA_MOST;

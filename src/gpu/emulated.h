@@ -21,6 +21,10 @@ struct gb_emulated {
     struct gb_function *split, *gemm, *rest;
 };
 
+/* The least k of row k. What tensor cores lose by sums of its tile_k is the same share of the result
+ * whatever k is; what a chain of multiply-adds loses grows with its root, and is to be more. */
+int64_t gb_emulated_least_k(const struct gb_kernel *k);
+
 /* Can row k compute this? All of k in one launch that writes C, and operands that do not lie at
  * lists of addresses. */
 bool gb_emulated_takes(const struct gb_kernel *k, const struct gb_gemm_args *g);

@@ -19,6 +19,10 @@
  * counted with the high); k / 64 + 1 by promotions. Together with the guard's k / 4 that is less than
  * the k + 2 of fp32 from k = 256 on (GB_EMUL_LEAST_K).
  *
+ * The cuts are always towards 0, so that of numbers of one sign some 8 u, with sums of 128 of k 17 u, of
+ * the result are lost whatever k is, while the error of a chain of multiply-adds grows with the root of
+ * k: those sums are for k >= 2048 (GB_EMUL_LEAST_K_128), where they lose less than it does.
+ *
  * The guard. Of an element of the block whose largest is M the parts may miss 2^-39 M more than
  * 2^-22 of itself. A tile of 128 by 128 is computed here where either
  *   - every vector's elements that are not 0 span so little that this is less than 2^-3 k u of each

@@ -23,7 +23,9 @@ enum {
      * powers of two that fp32 has. */
     GB_SPLIT_LEAST = -48,
     GB_SPLIT_MOST = 56,
-    GB_EMUL_LEAST_K = 256, /* below, the bound leaves too little: gemm_emul.h */
+    /* Least k for sums of tensor cores over 64 of k: gemm_emul.h says why; over 128. */
+    GB_EMUL_LEAST_K = 256,
+    GB_EMUL_LEAST_K_128 = 2048,
     GB_EMUL_MOST_K = 1 << 22
 };
 
