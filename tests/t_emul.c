@@ -528,16 +528,21 @@ int main(void)
     rng = verify_seed(7);
     for (int i = 0; i < gb_kernel_count; i++) {
         const struct gb_kernel *k = &gb_kernels[i];
+        bool few =
+            !hardware && k->tile_k > 64; /* fibers take their time for a long k */
         int x = 0;
 
         if (!served(k))
             continue;
         rows++;
         for (int kind = 0; kind < KINDS; kind++)
-            for (int turn = 0; turn < (hardware ? 4 : 2); turn++, x++)
-                check_kind(k, (enum kind)kind, sides[x * 3 % 8], sides[(x * 5 + 4) % 8],
+            for (int turn = 0; turn < (hardware ? 4 : few ? 1 : 2); turn++, x++)
+                check_kind(k, (enum kind)kind, sides[few ? x % 4 + 4 : x * 3 % 8],
+                           few ? 20 + x : sides[(x * 5 + 4) % 8],
                            gb_emulated_least_k(k) + deeps[(hardware ? x : x % 5) % 6],
                            x);
+        if (few)
+            continue;
         check_special(k);
         check_some_left(k);
         check_batch(k);
