@@ -65,7 +65,7 @@ static const struct {
     [SPREAD_2] = {"exp(2 normal)", 3, -1},
     [SPREAD_4] = {"exp(4 normal)", 3, -1},
     [SPREAD_6] = {"exp(6 normal)", 3, -1},
-    [LARGE] = {"near 2^60", 3, 1},
+    [LARGE] = {"near 2^58", 3, 1},
     [TINY] = {"near 2^-60", 3, 1},
     [DENORMAL] = {"denormals among ones", 3, -1},
 };
@@ -95,7 +95,7 @@ static float draw(enum kind kind, bool b, int64_t v, int64_t l, int64_t deep)
     case SPREAD_6:
         return (float)exp(6 * x);
     case LARGE:
-        return (float)ldexp(x, 60);
+        return (float)ldexp(x, 58);
     case TINY:
         return (float)ldexp(x, -60);
     case DENORMAL:

@@ -276,7 +276,7 @@ static void test_emulated(void)
        "staged, a panel's parts have room");
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)64 << 20, &plan) == GB_OK &&
            (plan.kernel->flags & GB_K_EMULATED) && plan.panel_k == p.k &&
-           plan.panel_m % GB_SPLIT_GROUP == 0 && plan.panel_n % GB_SPLIT_GROUP == 0 &&
+           plan.panel_m % GB_SPLIT_TILE == 0 && plan.panel_n % GB_SPLIT_TILE == 0 &&
            gb_plan_bytes(&plan) <= 64 << 20,
        "short of memory, of whole tiles of the guard");
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)4 << 20, &plan) == GB_OK &&

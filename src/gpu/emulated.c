@@ -43,8 +43,8 @@ static struct places places_of(const struct gb_gemm_args *g, uint64_t work)
                .of_k = g->b_k,
                .batch_from = g->b_batch,
                .batch = g->b_batch != 0 ? batch : 1}},
-        .left = {.tiles_m = gb_ceil_div(g->m, GB_SPLIT_GROUP),
-                 .tiles_n = gb_ceil_div(g->n, GB_SPLIT_GROUP)},
+        .left = {.tiles_m = gb_ceil_div(g->m, GB_SPLIT_TILE),
+                 .tiles_n = gb_ceil_div(g->n, GB_SPLIT_TILE)},
     };
 
     for (int i = 0; i < 2; i++) {
@@ -90,10 +90,10 @@ int64_t gb_emulated_least_k(const struct gb_kernel *k)
 bool gb_emulated_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 {
     return (k->flags & GB_K_EMULATED) && g->splits == 1 && g->k_begin == 0 &&
-           g->k_end == g->k && g->k >= gb_emulated_least_k(k) && g->k <= GB_EMUL_MOST_K &&
-           (g->flags & GB_G_EPILOGUE) && !(g->flags & (GB_G_UPPER | GB_G_LOWER)) &&
-           !g->a_list && !g->b_list && !g->c_list && g->m <= GB_TMA_MOST &&
-           g->n <= GB_TMA_MOST;
+           g->k_end == g->k && g->k >= gb_emulated_least_k(k) &&
+           g->k <= GB_EMUL_MOST_K && (g->flags & GB_G_EPILOGUE) &&
+           !(g->flags & (GB_G_UPPER | GB_G_LOWER)) && !g->a_list && !g->b_list &&
+           !g->c_list && g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST;
 }
 
 static enum gb_status describe_part(struct gb_device *dev, const struct gb_split *x,

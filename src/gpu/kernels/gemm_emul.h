@@ -55,26 +55,48 @@ struct EmulTile
                   "inside a block of k");
 };
 
+/* What is known of the vectors of one side of the tile in one block of k. */
+GB_INLINE gb_guard gb_emul_guard(const gb_guard *of, const gb_split &x, int first,
+                                 int64_t block)
+{
+    constexpr int GROUPS = GB_SPLIT_TILE / GB_SPLIT_GROUP;
+    const int64_t group = first / GB_SPLIT_TILE * GROUPS;
+    gb_guard all;
+
+    gb_guard_init(all);
+    GB_UNROLL
+    for (int i = 0; i < GROUPS; i++) {
+        if (group + i < x.groups) {
+            const Vec<float, 4> v =
+                gb_load<float, 4>(&of[(group + i) * x.blocks + block].most);
+            const gb_guard one = {v.at[0], v.at[1], v.at[2], v.at[3]};
+
+            gb_guard_join(all, one);
+        }
+    }
+    return all;
+}
+
 /* By a warp: may the tile be computed from parts? */
 GB_INLINE bool gb_emul_safe(const gb_emul_args &e, int m, int n, int batch)
 {
     const gb_split &a = e.x[0], &b = e.x[1];
     const int64_t za = a.batch > 1 ? batch : 0, zb = b.batch > 1 ? batch : 0;
-    const gb_guard *const of_a = reinterpret_cast<const gb_guard *>(a.guard) +
-                                 (za * a.groups + m / GB_SPLIT_GROUP) * a.blocks;
-    const gb_guard *const of_b = reinterpret_cast<const gb_guard *>(b.guard) +
-                                 (zb * b.groups + n / GB_SPLIT_GROUP) * b.blocks;
+    const gb_guard *const of_a =
+        reinterpret_cast<const gb_guard *>(a.guard) + za * a.groups * a.blocks;
+    const gb_guard *const of_b =
+        reinterpret_cast<const gb_guard *>(b.guard) + zb * b.groups * b.blocks;
     const float deep = (float)e.t.g.k;
     float missed = 0, least = 0;
     int span = 0;
 
     for (int64_t block = gb_thread() % GB_LANES; block < a.blocks; block += GB_LANES) {
-        const Vec<float, 4> x = gb_load<float, 4>(&of_a[block].most);
-        const Vec<float, 4> y = gb_load<float, 4>(&of_b[block].most);
-        const float one = x.at[1] * y.at[2], other = y.at[1] * x.at[2];
-        const int bits = gb_bits(x.at[3] > y.at[3] ? x.at[3] : y.at[3]);
+        const gb_guard x = gb_emul_guard(of_a, a, m, block);
+        const gb_guard y = gb_emul_guard(of_b, b, n, block);
+        const float one = x.sum * y.least, other = y.sum * x.least;
+        const int bits = gb_bits(x.span > y.span ? x.span : y.span);
 
-        missed += x.at[0] * y.at[0];
+        missed += x.most * y.most;
         least += one > other ? one : other;
         span = bits > span ? bits : span;
     }
@@ -106,7 +128,7 @@ GB_INLINE void gb_emul_work(const gb_emul_args &e, uint32_t &unit, WgmmaWork &wo
         work.split = work.k = work.carry = 0;
         safe = gb_emul_safe(e, work.m, work.n, work.batch) || p.g.alpha[0] == 0;
         if (gb_thread() % GB_LANES == 0) {
-            const int64_t i = work.m / GB_SPLIT_GROUP, j = work.n / GB_SPLIT_GROUP;
+            const int64_t i = work.m / GB_SPLIT_TILE, j = work.n / GB_SPLIT_TILE;
 
             reinterpret_cast<uint8_t *>(
                 e.left.flags)[(work.batch * e.left.tiles_n + j) * e.left.tiles_m + i] =
@@ -124,7 +146,8 @@ GB_INLINE void gb_emul_work(const gb_emul_args &e, uint32_t &unit, WgmmaWork &wo
     unit += (uint32_t)gb_grid();
 }
 
-/* One warp's life; what it asks for and tells is its first lane's. */
+/* One warp's life; what it asks for and tells is its first lane's. The guard of the next tile is asked
+ * while the buffers of this one are full. */
 template <class Tile>
 GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
 {
@@ -132,12 +155,15 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
     const bool first = gb_thread() % GB_LANES == 0;
     WgmmaRing<Tile::STAGES> ring(1);
     uint32_t unit = (uint32_t)gb_block();
+    WgmmaWork work, next;
 
+    gb_emul_work<Tile>(e, unit, work);
     GB_NO_UNROLL
-    for (;;) {
-        WgmmaWork work;
+    for (;; work = next) {
+        const int za = e.x[0].batch > 1 ? work.batch : 0;
+        const int zb = e.x[1].batch > 1 ? work.batch : 0;
+        const int look = work.steps < Tile::STAGES ? work.steps : Tile::STAGES;
 
-        gb_emul_work<Tile>(e, unit, work);
         if (first) {
             gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
             shared.work[ring.at] = work;
@@ -149,13 +175,17 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
         if (work.steps < 0)
             break;
         GB_NO_UNROLL
-        for (int step = 0; step < work.steps; step++) {
+        for (int step = 0;; step++) {
             const uint32_t to = gb_smem(shared.stage[ring.at]);
             const uint32_t bar = gb_smem(&shared.full[ring.at]);
             const int k = step * Tile::BK;
-            const int za = e.x[0].batch > 1 ? work.batch : 0;
-            const int zb = e.x[1].batch > 1 ? work.batch : 0;
 
+            if (step == look) {
+                gb_sync_warp();
+                gb_emul_work<Tile>(e, unit, next);
+            }
+            if (step == work.steps)
+                break;
             if (first) {
                 if (step > 0)
                     gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
@@ -167,7 +197,6 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
             }
             ring.next();
         }
-        gb_sync_warp();
     }
 }
 
@@ -269,15 +298,19 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
         }
         GB_NO_UNROLL
         for (int step = 0; step < work.steps; step++) {
+            const bool last =
+                step % Tile::STEPS == Tile::STEPS - 1 || step + 1 == work.steps;
+
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
             gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg,
                                step % Tile::STEPS != 0, sum);
-            scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
+            if (last)
+                scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
             gb_wgmma_wait<0>();
             if (gb_thread() % 128 == 0)
                 gb_bar_arrive(gb_smem(&shared.empty[ring.at]));
             ring.next();
-            if (step % Tile::STEPS == Tile::STEPS - 1 || step + 1 == work.steps)
+            if (last)
                 scales.add(sum, sums[0]);
         }
         if (p.g.flags & GB_G_FUSED)

@@ -19,8 +19,8 @@ struct RestPick {
     GB_DEVICE bool wants(int64_t m, int64_t n, int64_t z) const
     {
         return reinterpret_cast<const uint8_t *>(
-            left.flags)[(z * left.tiles_n + n / GB_SPLIT_GROUP) * left.tiles_m +
-                        m / GB_SPLIT_GROUP];
+            left.flags)[(z * left.tiles_n + n / GB_SPLIT_TILE) * left.tiles_m +
+                        m / GB_SPLIT_TILE];
     }
 };
 

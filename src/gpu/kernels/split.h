@@ -2,8 +2,7 @@
 /* gb_split: fp32 operands into two parts of fp16, K-major, whatever their layout, address and
  * leading dimension, and what a guard must know of them: split_args.h says what they mean. An
  * operand is read once. A block of threads has GB_SPLIT_K of k of GB_SPLIT_GROUP vectors: a warp
- * has a vector at a time where the unit stride runs along k; else all have GB_SPLIT_VECTORS
- * neighbours at a time, and turn them in shared memory. */
+ * has some of them where the unit stride runs along k; else they are turned in shared memory. */
 #ifndef GB_SPLIT_H
 #define GB_SPLIT_H
 
@@ -184,8 +183,7 @@ GB_INLINE void gb_guard_add(gb_guard &g, const gb_span &s)
 }
 
 struct SplitShared {
-    uint16_t high[GB_SPLIT_VECTORS][GB_SPLIT_K + 2],
-        low[GB_SPLIT_VECTORS][GB_SPLIT_K + 2];
+    uint16_t high[GB_SPLIT_GROUP][GB_SPLIT_K + 2], low[GB_SPLIT_GROUP][GB_SPLIT_K + 2];
     gb_span span[GB_SPLIT_THREADS / GB_LANES][GB_LANES];
     gb_guard guard[GB_SPLIT_THREADS / GB_LANES];
 };
@@ -224,128 +222,117 @@ struct SplitPart {
     }
 };
 
-/* A warp's vectors, every eighth; AT_ONCE of them are under way together. */
+/* A warp's vectors, every eighth, all of them under way at once. */
 GB_INLINE void gb_split_along(const SplitPart &p, gb_guard &guard)
 {
     constexpr int EACH = GB_SPLIT_K / GB_LANES, WARPS = GB_SPLIT_THREADS / GB_LANES;
-    constexpr int AT_ONCE = 4;
+    constexpr int VECTORS = GB_SPLIT_GROUP / WARPS;
     const gb_split &g = p.g;
     const int lane = gb_thread() % GB_LANES, warp = gb_thread() / GB_LANES;
     const int64_t l = p.l() + lane * EACH;
+    float x[VECTORS][EACH];
 
-    GB_NO_UNROLL
-    for (int i = warp; i < GB_SPLIT_GROUP; i += WARPS * AT_ONCE) {
-        float x[AT_ONCE][EACH];
+    GB_UNROLL
+    for (int q = 0; q < VECTORS; q++) {
+        const int64_t v = p.first() + warp + q * WARPS;
+        const float *const from = p.from(v, l);
 
-        GB_UNROLL
-        for (int q = 0; q < AT_ONCE; q++) {
-            const int64_t v = p.first() + i + q * WARPS;
-            const float *const from = p.from(v, l);
+        if (v < g.vectors && l + EACH <= g.deep &&
+            reinterpret_cast<uintptr_t>(from) % 16 == 0) {
+            const Vec<float, EACH> all = gb_load<float, EACH>(from);
 
-            if (v < g.vectors && l + EACH <= g.deep &&
-                reinterpret_cast<uintptr_t>(from) % 16 == 0) {
-                const Vec<float, EACH> all = gb_load<float, EACH>(from);
-
-                GB_UNROLL
-                for (int e = 0; e < EACH; e++)
-                    x[q][e] = all.at[e];
-            } else {
-                GB_UNROLL
-                for (int e = 0; e < EACH; e++)
-                    x[q][e] = v < g.vectors && l + e < g.deep ? from[e] : 0;
-            }
-        }
-        GB_UNROLL
-        for (int q = 0; q < AT_ONCE; q++) {
-            const int64_t v = p.first() + i + q * WARPS;
-            Vec<uint16_t, EACH> high, low;
-            gb_span span;
-
-            gb_span_init(span);
             GB_UNROLL
             for (int e = 0; e < EACH; e++)
-                if (l + e < g.deep)
-                    gb_span_add(span, x[q][e]);
-            span.most = gb_warp_most(span.most);
-            span.least = -gb_warp_most(-span.least);
-            span.zero = gb_warp_most(span.zero);
-            span.sum = gb_warp_sum(span.sum);
-            if (v >= g.vectors)
-                continue;
-            gb_guard_add(guard, span);
+                x[q][e] = all.at[e];
+        } else {
             GB_UNROLL
             for (int e = 0; e < EACH; e++)
-                gb_split_parts(x[q][e], gb_power(gb_span_shift(span)), high.at[e],
-                               low.at[e]);
-            if (l < g.ld) { /* a multiple of what a lane has */
-                gb_store(p.to(g.high, v, l), high);
-                gb_store(p.to(g.low, v, l), low);
-            }
-            if (lane == 0)
-                p.scale(v, span);
+                x[q][e] = v < g.vectors && l + e < g.deep ? from[e] : 0;
         }
+    }
+    GB_UNROLL
+    for (int q = 0; q < VECTORS; q++) {
+        const int64_t v = p.first() + warp + q * WARPS;
+        Vec<uint16_t, EACH> high, low;
+        gb_span span;
+
+        gb_span_init(span);
+        GB_UNROLL
+        for (int e = 0; e < EACH; e++)
+            if (l + e < g.deep)
+                gb_span_add(span, x[q][e]);
+        span.most = gb_warp_most(span.most);
+        span.least = -gb_warp_most(-span.least);
+        span.zero = gb_warp_most(span.zero);
+        span.sum = gb_warp_sum(span.sum);
+        if (v >= g.vectors)
+            continue;
+        gb_guard_add(guard, span);
+        GB_UNROLL
+        for (int e = 0; e < EACH; e++)
+            gb_split_parts(x[q][e], gb_power(gb_span_shift(span)), high.at[e],
+                           low.at[e]);
+        if (l < g.ld) { /* a multiple of what a lane has */
+            gb_store(p.to(g.high, v, l), high);
+            gb_store(p.to(g.low, v, l), low);
+        }
+        if (lane == 0)
+            p.scale(v, span);
     }
 }
 
-/* All threads' vectors; the guard is whole in the first warp. */
+/* A lane has a vector, a warp every eighth of k; the guard is whole in the first warp. */
 GB_INLINE void gb_split_across(const SplitPart &p, SplitShared &shared, gb_guard &guard)
 {
     constexpr int WARPS = GB_SPLIT_THREADS / GB_LANES, EACH = GB_SPLIT_K / WARPS;
     const gb_split &g = p.g;
     const int lane = gb_thread() % GB_LANES, warp = gb_thread() / GB_LANES;
+    const int64_t v = p.first() + lane;
+    float x[EACH];
+    gb_span span;
 
-    GB_NO_UNROLL
-    for (int64_t first = p.first();
-         first < p.first() + GB_SPLIT_GROUP && first < g.vectors;
-         first += GB_SPLIT_VECTORS) {
-        const int64_t v = first + lane;
-        float x[EACH];
-        gb_span span;
+    static_assert(GB_SPLIT_GROUP == GB_LANES, "a lane has a vector");
+    GB_UNROLL
+    for (int e = 0; e < EACH; e++) {
+        const int64_t l = p.l() + e * WARPS + warp;
 
-        GB_UNROLL
-        for (int e = 0; e < EACH; e++) {
-            const int64_t l = p.l() + e * WARPS + warp;
-
-            x[e] = v < g.vectors && l < g.deep ? *p.from(v, l) : 0;
-        }
-        gb_span_init(span);
-        GB_UNROLL
-        for (int e = 0; e < EACH; e++)
-            if (p.l() + e * WARPS + warp < g.deep)
-                gb_span_add(span, x[e]);
-        shared.span[warp][lane] = span;
-        gb_sync();
-        gb_span_init(span);
-        GB_UNROLL
-        for (int w = 0; w < WARPS; w++)
-            gb_span_join(span, shared.span[w][lane]);
-        GB_UNROLL
-        for (int e = 0; e < EACH; e++)
-            gb_split_parts(x[e], gb_power(gb_span_shift(span)),
-                           shared.high[lane][e * WARPS + warp],
-                           shared.low[lane][e * WARPS + warp]);
-        if (v < g.vectors) {
-            gb_guard_add(guard, span);
-            if (warp == 0)
-                p.scale(v, span);
-        }
-        gb_sync();
-        for (int i = warp; i < GB_SPLIT_VECTORS && first + i < g.vectors; i += WARPS) {
-            GB_UNROLL
-            for (int l = lane * 2; l < GB_SPLIT_K; l += 2 * GB_LANES) {
-                const Vec<uint16_t, 2> high = {
-                    {shared.high[i][l], shared.high[i][l + 1]}};
-                const Vec<uint16_t, 2> low = {{shared.low[i][l], shared.low[i][l + 1]}};
-
-                if (p.l() + l >= g.ld)
-                    continue;
-                gb_store(p.to(g.high, first + i, p.l() + l), high);
-                gb_store(p.to(g.low, first + i, p.l() + l), low);
-            }
-        }
-        gb_sync(); /* and the next vectors are written there */
+        x[e] = v < g.vectors && l < g.deep ? *p.from(v, l) : 0;
     }
-    /* each lane has seen vectors of its own, magnitudes again as bits */
+    gb_span_init(span);
+    GB_UNROLL
+    for (int e = 0; e < EACH; e++)
+        if (p.l() + e * WARPS + warp < g.deep)
+            gb_span_add(span, x[e]);
+    shared.span[warp][lane] = span;
+    gb_sync();
+    gb_span_init(span);
+    GB_UNROLL
+    for (int w = 0; w < WARPS; w++)
+        gb_span_join(span, shared.span[w][lane]);
+    GB_UNROLL
+    for (int e = 0; e < EACH; e++)
+        gb_split_parts(x[e], gb_power(gb_span_shift(span)),
+                       shared.high[lane][e * WARPS + warp],
+                       shared.low[lane][e * WARPS + warp]);
+    if (v < g.vectors) {
+        gb_guard_add(guard, span);
+        if (warp == 0)
+            p.scale(v, span);
+    }
+    gb_sync();
+    for (int i = warp; i < GB_SPLIT_GROUP && p.first() + i < g.vectors; i += WARPS) {
+        GB_UNROLL
+        for (int l = lane * 2; l < GB_SPLIT_K; l += 2 * GB_LANES) {
+            const Vec<uint16_t, 2> high = {{shared.high[i][l], shared.high[i][l + 1]}};
+            const Vec<uint16_t, 2> low = {{shared.low[i][l], shared.low[i][l + 1]}};
+
+            if (p.l() + l >= g.ld)
+                continue;
+            gb_store(p.to(g.high, p.first() + i, p.l() + l), high);
+            gb_store(p.to(g.low, p.first() + i, p.l() + l), low);
+        }
+    }
+    /* each lane has seen a vector, magnitudes again as bits */
     guard.most = gb_float(gb_warp_most(gb_bits(guard.most)));
     guard.sum = gb_float(-gb_warp_most(-gb_bits(guard.sum)));
     guard.least = gb_float(-gb_warp_most(-gb_bits(guard.least)));

@@ -17,8 +17,9 @@ enum {
     GB_SPLIT_K = 128,
     GB_SPLIT_THREADS = 256,
     GB_SPLIT_GROUP =
-        128, /* vectors that a block of threads has, and a guard speaks of */
-    GB_SPLIT_VECTORS = 32, /* of these at a time, where the unit stride is theirs */
+        32, /* vectors that a block of threads has, and a guard speaks of */
+    GB_SPLIT_TILE =
+        128, /* sides of the tiles of C that are computed one way or the other */
     /* Exponents of a block's largest element between which its scale, and the product of two, are
      * powers of two that fp32 has. */
     GB_SPLIT_LEAST = -48,
