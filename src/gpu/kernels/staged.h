@@ -31,6 +31,7 @@ struct StagedWork {
     int64_t deep;  /* of k to sum */
     bool carry;    /* the sums began in an earlier launch */
     bool any;      /* false: there is no such turn */
+    bool wide;     /* copies are Wide (below), where an operand has any */
 };
 
 /* The last tile, which may still be on its way to C; this one; the next. */
@@ -92,6 +93,11 @@ GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, Pick pick, int64_t &unit,
         work.deep = 0; /* the sum counts for nothing, not even as a NaN */
 }
 
+GB_INLINE uint32_t gb_staged_steps(int64_t deep, int k)
+{
+    return (uint32_t)((deep + k - 1) / k);
+}
+
 /* ---- loading ---- */
 
 /* Which copies are a thread's: TURNS of rows ROW_STEP apart along the stride that is not the unit
@@ -110,7 +116,6 @@ struct StagedCopier {
     const unsigned char *from; /* this thread's first bytes of the next step */
     int64_t step;              /* bytes from turn to turn */
     int to;
-    int rows; /* of the tile that exist */
 
     /* Copies of Wide are legal. base: element (0, 0) of the first step. */
     GB_DEVICE static bool aligned(const T *base, int64_t stride)
@@ -119,12 +124,10 @@ struct StagedCopier {
                (reinterpret_cast<uintptr_t>(base) | (uint64_t)stride * SIZE) % 16 == 0;
     }
 
-    /* left: rows from base to the matrix's end */
-    GB_DEVICE void init(const T *base, int64_t stride, int64_t left, bool wide)
+    GB_DEVICE void init(const T *base, int64_t stride, bool wide)
     {
         from = reinterpret_cast<const unsigned char *>(base);
         stride *= SIZE;
-        rows = (int)gb_tile_min(left, TILE);
         if (WIDENS && wide)
             start<Wide>(stride);
         else
@@ -158,9 +161,9 @@ struct StagedCopier {
             from += K * SIZE - Walk::TURNS * step;
     }
 
-    /* A whole step of which some rows, or some of k, do not exist. */
+    /* A whole step of which only so many rows, and so many of k, exist. */
     template <class Walk>
-    GB_DEVICE void masked(gb_shared_at at, int deep) const
+    GB_DEVICE void masked(gb_shared_at at, int rows, int deep) const
     {
         const int across = ACROSS ? rows : deep;
         const int bytes = (ACROSS ? deep : rows) * SIZE - Walk::byte();
@@ -191,15 +194,21 @@ struct StagedCopier {
             part<Least, KS>(at, k, any);
     }
 
-    GB_DEVICE void fetch_masked(gb_shared_at at, int deep, bool wide) const
+    /* left: rows from the tile's first to the matrix's end */
+    GB_DEVICE void fetch_masked(gb_shared_at at, int64_t left, int deep,
+                                bool wide) const
     {
+        const int rows = (int)gb_tile_min(left, TILE);
+
         if (WIDENS && wide)
-            masked<Wide>(at, deep);
+            masked<Wide>(at, rows, deep);
         else
-            masked<Least>(at, deep);
+            masked<Least>(at, rows, deep);
     }
 };
 
+/* Of what is seldom wanted nothing is kept in registers: it follows from the arguments and from
+ * StagedWork. */
 template <class Tile>
 struct StagedLoader {
     typedef typename Tile::T T;
@@ -207,57 +216,80 @@ struct StagedLoader {
 
     typename Tile::X x;
     typename Tile::Y y;
-    uint32_t left;  /* steps that are not yet asked for; the last of them */
-    uint32_t masks; /* need masks: all of them, one or none */
-    int tail;       /* of k in the last one */
-    bool wide;      /* copies are Wide, where an operand has any */
-    bool plain;     /* all of the step that is being asked for exists */
+    uint32_t whole; /* steps that are not yet asked for: that need no mask */
+    uint32_t rest;  /* and after them those that do */
+    bool plain;     /* the step that is being asked for is one of the former */
+
+    GB_DEVICE static const T *a(const gb_gemm_args &g, const StagedWork &work)
+    {
+        return gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
+               work.k * g.a_k + work.m * g.a_m;
+    }
+
+    GB_DEVICE static const T *b(const gb_gemm_args &g, const StagedWork &work)
+    {
+        return gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
+               work.k * g.b_k + work.n * g.b_n;
+    }
+
+    GB_DEVICE static int64_t stride_a(const gb_gemm_args &g)
+    {
+        return Tile::A_ACROSS ? g.a_m : g.a_k;
+    }
+
+    GB_DEVICE static int64_t stride_b(const gb_gemm_args &g)
+    {
+        return Tile::B_ACROSS ? g.b_n : g.b_k;
+    }
+
+    GB_DEVICE static bool aligned(const gb_gemm_args &g, const StagedWork &work)
+    {
+        return WIDENS && Tile::X::aligned(b(g, work), stride_b(g)) &&
+               Tile::Y::aligned(a(g, work), stride_a(g));
+    }
 
     GB_DEVICE void init(const gb_gemm_args &g, const StagedWork &work)
     {
-        const int64_t stride_a = Tile::A_ACROSS ? g.a_m : g.a_k;
-        const int64_t stride_b = Tile::B_ACROSS ? g.b_n : g.b_k;
-        const T *a = gb_matrix<const T>(g.a, g.a_list, g.a_batch, work.batch) +
-                     work.k * g.a_k + work.m * g.a_m;
-        const T *b = gb_matrix<const T>(g.b, g.b_list, g.b_batch, work.batch) +
-                     work.k * g.b_k + work.n * g.b_n;
+        const uint32_t steps = gb_staged_steps(work.deep, Tile::K);
 
-        wide = Tile::X::aligned(b, stride_b) && Tile::Y::aligned(a, stride_a);
-        x.init(b, stride_b, g.n - work.n, wide);
-        y.init(a, stride_a, g.m - work.m, wide);
-        left = (uint32_t)((work.deep + Tile::K - 1) / Tile::K);
-        tail = (int)(work.deep - (int64_t)(left - 1) * Tile::K);
-        masks = x.rows < Tile::N || y.rows < Tile::M ? left : tail < Tile::K;
+        x.init(b(g, work), stride_b(g), work.wide);
+        y.init(a(g, work), stride_a(g), work.wide);
+        rest = g.m - work.m < Tile::M || g.n - work.n < Tile::N
+                   ? steps
+                   : work.deep % Tile::K != 0;
+        whole = steps - rest;
     }
 
     /* Ask for the next step, if there is one, in KS parts; all of it with the first where it
-     * needs masks. `wide` is the member, or a constant like it. */
+     * needs masks. `wide` is work's, or a constant like it. */
     template <int KS>
-    GB_DEVICE void fetch(gb_shared_at at, int k, bool wide)
+    GB_DEVICE void fetch(const gb_gemm_args &g, const StagedWork &work, gb_shared_at at,
+                         int k, bool wide)
     {
         if (k == 0) {
-            plain = left > masks;
-            if (!plain && left > 0) {
-                const int deep = left == 1 ? tail : Tile::K;
+            plain = whole > 0;
+            if (plain) {
+                whole--;
+            } else if (rest > 0) {
+                const int tail = (int)((work.deep - 1) % Tile::K) + 1;
+                const int deep = --rest == 0 ? tail : Tile::K;
 
-                x.fetch_masked(at, deep, wide);
-                y.fetch_masked(at + Tile::X_BYTES, deep, wide);
+                x.fetch_masked(at, g.n - work.n, deep, wide);
+                y.fetch_masked(at + Tile::X_BYTES, g.m - work.m, deep, wide);
             }
         }
         x.template fetch<KS>(at, k, wide, plain);
         y.template fetch<KS>(at + Tile::X_BYTES, k, wide, plain);
-        if (k == KS - 1) {
+        if (k == KS - 1)
             gb_copy_commit();
-            left -= left > 0;
-        }
     }
 
     /* All steps that a tile has before its first product. */
-    GB_DEVICE void fill(gb_shared_at at)
+    GB_DEVICE void fill(const gb_gemm_args &g, const StagedWork &work, gb_shared_at at)
     {
         GB_NO_UNROLL
         for (int i = 0; i < Tile::STAGES - 1; i++, at += Tile::STAGE_BYTES)
-            fetch<1>(at, 0, wide);
+            fetch<1>(g, work, at, 0, work.wide);
     }
 };
 
@@ -269,13 +301,22 @@ GB_INLINE void gb_staged_arrived()
     gb_sync();
 }
 
+template <class Tile, class Pick>
+GB_INLINE void gb_staged_turn(const gb_gemm_args &g, const Pick &pick, int64_t &unit,
+                              bool first, int64_t &units, StagedWork &work)
+{
+    gb_staged_work<Tile::M, Tile::N>(g, pick, unit, first, units, work);
+    if (work.any)
+        work.wide = StagedLoader<Tile>::aligned(g, work);
+}
+
 /* ---- products ---- */
 
-/* The buffers are filled; `steps` from the first on. */
+/* The buffers are filled with the first steps of `work`. */
 template <class Tile>
-GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
-                              gb_shared_at begin, bool wide, bool flip,
-                              typename Tile::Sums &sums)
+GB_INLINE void gb_staged_loop(const gb_gemm_args &g, const StagedWork &work,
+                              StagedLoader<Tile> &loader, gb_shared_at begin, bool wide,
+                              bool flip, typename Tile::Sums &sums)
 {
     static_assert(Tile::SETS == 1 || Tile::KS % 2 == 0,
                   "a step begins with the first set");
@@ -287,7 +328,7 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
     gb_staged_arrived<Tile::STAGES - 2>();
     readers.read(frags[0], from, 0);
     GB_NO_UNROLL
-    for (; steps > 0; steps--) {
+    for (uint32_t steps = gb_staged_steps(work.deep, Tile::K); steps > 0; steps--) {
         GB_UNROLL
         for (int k = 0; k < Tile::KS; k++) {
             if (k == Tile::KS - 1) {
@@ -298,7 +339,7 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
             }
             if (Tile::SETS == 2)
                 readers.read(frags[(k + 1) % Tile::SETS], from, (k + 1) % Tile::KS);
-            loader.template fetch<Tile::KS>(to, k, wide);
+            loader.template fetch<Tile::KS>(g, work, to, k, wide);
             sums.multiply(frags[k % Tile::SETS], k, flip);
             if (Tile::SETS == 1)
                 readers.read(frags[0], from, (k + 1) % Tile::KS);
@@ -312,15 +353,14 @@ GB_INLINE void gb_staged_loop(StagedLoader<Tile> &loader, uint32_t steps,
 /* A loop for each width of copies: a choice in its midst would cut it into pieces, which
  * compilers order one by one. */
 template <class Tile>
-GB_INLINE void gb_staged_sum(StagedLoader<Tile> &loader, int64_t deep,
-                             gb_shared_at begin, bool flip, typename Tile::Sums &sums)
+GB_INLINE void gb_staged_sum(const gb_gemm_args &g, const StagedWork &work,
+                             StagedLoader<Tile> &loader, gb_shared_at begin, bool flip,
+                             typename Tile::Sums &sums)
 {
-    const uint32_t steps = (uint32_t)((deep + Tile::K - 1) / Tile::K);
-
-    if (StagedLoader<Tile>::WIDENS && loader.wide)
-        gb_staged_loop<Tile>(loader, steps, begin, true, flip, sums);
+    if (StagedLoader<Tile>::WIDENS && work.wide)
+        gb_staged_loop<Tile>(g, work, loader, begin, true, flip, sums);
     else
-        gb_staged_loop<Tile>(loader, steps, begin, false, flip, sums);
+        gb_staged_loop<Tile>(g, work, loader, begin, false, flip, sums);
 }
 
 /* ---- the kernel ---- */
@@ -339,14 +379,13 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g, const Pick &pick = Pick())
 
     if (gb_thread() == 0) {
         shared.unit = gb_block();
-        gb_staged_work<Tile::M, Tile::N>(g, pick, shared.unit, true, shared.units,
-                                         shared.work[0]);
+        gb_staged_turn<Tile>(g, pick, shared.unit, true, shared.units, shared.work[0]);
     }
     gb_sync();
     if (!shared.work[0].any)
         return;
     loader.init(g, shared.work[0]);
-    loader.fill(begin);
+    loader.fill(g, shared.work[0], begin);
     GB_NO_UNROLL
     for (;;) {
         const StagedWork &work = shared.work[now];
@@ -356,18 +395,18 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g, const Pick &pick = Pick())
 
         if (gb_thread() == 0) {
             shared.unit += gb_grid();
-            gb_staged_work<Tile::M, Tile::N>(g, pick, shared.unit, false, shared.units,
-                                             shared.work[next]);
+            gb_staged_turn<Tile>(g, pick, shared.unit, false, shared.units,
+                                 shared.work[next]);
         }
         if (work.deep > 0) {
             if (work.carry)
                 typename Tile::Output(g, work).start(sums);
             /* where flipping would cost, there are two loops */
             if (Tile::FLIPS_APART && flip)
-                gb_staged_sum<Tile>(loader, work.deep, begin, true, sums);
+                gb_staged_sum<Tile>(g, work, loader, begin, true, sums);
             else
-                gb_staged_sum<Tile>(loader, work.deep, begin,
-                                    !Tile::FLIPS_APART && flip, sums);
+                gb_staged_sum<Tile>(g, work, loader, begin, !Tile::FLIPS_APART && flip,
+                                    sums);
         }
         gb_sync();
         more = shared.work[next].any;
@@ -378,7 +417,7 @@ GB_INLINE void gb_gemm_staged(const gb_gemm_args &g, const Pick &pick = Pick())
         }
         if (more) {
             loader.init(g, shared.work[next]);
-            loader.fill(begin);
+            loader.fill(g, shared.work[next], begin);
         }
         if (!last)
             typename Tile::Output(g, work).keep(sums);
