@@ -211,7 +211,7 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */
-        c->terms.tile = unit * (c->terms.turns < 2 ? 1.3 : 1.0);
+        c->terms.tile = unit * (c->terms.turns < 2 ? 1.5 : 1.0);
         c->seconds = c->terms.turns * c->terms.tile;
     }
     if (together)
