@@ -80,7 +80,7 @@ while read -r family; do
         newer=$dmma_ptx
         family_archs=("${dmma_archs[@]}")
         ;;
-    gemm_mma_*)
+    gemm_mma_* | gemm_ffma_*)
         newer=$mma_ptx
         family_archs=("${mma_archs[@]}")
         ;;
