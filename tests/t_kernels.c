@@ -158,12 +158,14 @@ static struct operand operand_new(enum role role, enum gb_type t, int64_t rows,
 
 static void operand_up(const struct operand *o)
 {
-    must(ops->copy_in(dev, stream, o->at + o->odd, 0, o->host, 0, o->bytes, 1), "copy_in");
+    must(ops->copy_in(dev, stream, o->at + o->odd, 0, o->host, 0, o->bytes, 1),
+         "copy_in");
 }
 
 static void operand_down(const struct operand *o)
 {
-    must(ops->copy_out(dev, stream, o->host, 0, o->at + o->odd, 0, o->bytes, 1), "copy_out");
+    must(ops->copy_out(dev, stream, o->host, 0, o->at + o->odd, 0, o->bytes, 1),
+         "copy_out");
     must(ops->stream_sync(dev, stream), "stream_sync");
 }
 
@@ -270,9 +272,8 @@ static void describe(const struct product *p, char *buf, size_t len)
         p->k->name, p->ta, p->tb, (long long)p->m, (long long)p->n, (long long)p->kk,
         (long long)p->gap[0], (long long)p->gap[1], (long long)p->gap[2],
         (long long)p->skip[0], (long long)p->skip[1], (long long)p->skip[2], p->odd[0],
-        p->odd[1], p->odd[2], p->conj_a,
-        p->conj_b, p->alpha.re, p->alpha.im, p->beta.re, p->beta.im,
-        (long long)p->split_len, (long long)p->cut, p->batch,
+        p->odd[1], p->odd[2], p->conj_a, p->conj_b, p->alpha.re, p->alpha.im,
+        p->beta.re, p->beta.im, (long long)p->split_len, (long long)p->cut, p->batch,
         p->broadcast ? " broadcast" : "", p->lists ? " lists" : "", p->group, p->tail,
         p->uplo, (long long)p->row0, (long long)p->col0, p->grid, p->fused.wanted,
         p->fused.bias, p->fused.by_columns, p->fused.acc, p->fused.row_scale,

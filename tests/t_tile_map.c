@@ -424,6 +424,31 @@ static void check_mma_buffer(int rows, int chunks)
     is_int(1, stores, "nor do copies");
 }
 
+/* ---- gemm_ffma ---- */
+
+/* Real parts of a tile's rows: each row has a place, and what were a lane's two vectors of two rows
+ * each become one of four. */
+static void check_ffma_parts(int rows)
+{
+    unsigned char hit[256] = {0};
+    bool good = true;
+
+    for (int row = 0; row < rows; row++) {
+        int at = gb_ffma_part(row);
+
+        good = good && at >= 0 && at < rows && !hit[at];
+        if (good)
+            hit[at] = 1;
+    }
+    for (int lane = 0; lane < rows / 4; lane++) {
+        int first = lane / 8 * 32 + lane % 8 * 2, at = gb_ffma_part(first);
+
+        good = good && at % 4 == 0 && gb_ffma_part(first + 1) == at + 1 &&
+               gb_ffma_part(first + 16) == at + 2 && gb_ffma_part(first + 17) == at + 3;
+    }
+    ok(good, "real parts of %d complex rows lie apart, four to a vector", rows);
+}
+
 /* ---- gemm_dmma ---- */
 
 /* A buffer of `rows` rows of `length` elements: each element has a place, and what a warp reads
@@ -542,6 +567,8 @@ int main(void)
             check_dmma_buffer(lines * 128 / size, 64, size, false);
             check_dmma_buffer(lines * 128 / size, 128, size, false);
         }
+    for (int rows = 32; rows <= 256; rows *= 2)
+        check_ffma_parts(rows);
     check_maps();
     check_large();
     check_order();

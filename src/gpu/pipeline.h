@@ -38,7 +38,7 @@ struct gb_pipeline {
     const struct gb_plan *plan;
     struct gb_exec_stats *stats;
     struct gb_function *gemm, *reduce; /* reduce: only with several splits */
-    struct gb_emulated emulated; /* instead of them, of such a row */
+    struct gb_emulated emulated;       /* instead of them, of such a row */
     struct gb_operand a, b, c;
     struct gb_needs needs; /* the buffers that the lane has */
     struct gb_vectors vectors;

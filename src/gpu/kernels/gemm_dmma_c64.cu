@@ -3,9 +3,9 @@
 #include "gemm_dmma.h"
 #include "reduce.h"
 
-#define DMMA_C64(name, tile_m, tile_n, tile_k, stages, warps_m, warps_n, k_of_mma, blocks, \
-                 efficiency)                                                           \
-    GB_DMMA_ROW(gemm_dmma_c64_##name, blocks, gb_c64, tile_m, tile_n, tile_k, stages,     \
+#define DMMA_C64(name, tile_m, tile_n, tile_k, stages, warps_m, warps_n, k_of_mma,     \
+                 blocks, efficiency)                                                   \
+    GB_DMMA_ROW(gemm_dmma_c64_##name, blocks, gb_c64, tile_m, tile_n, tile_k, stages,  \
                 warps_m, warps_n, k_of_mma)
 #include "dmma.def"
 #undef DMMA_C64

@@ -727,7 +727,8 @@ struct WgmmaEpilogue {
             if (!p.c_direct)
                 columns(work, part, buffer).put_vectors();
             else if constexpr (sizeof(Out) == 4)
-                columns(work, part, buffer).put_words(); /* what lines cost is no gain */
+                columns(work, part, buffer)
+                    .put_words(); /* what lines cost is no gain */
             else
                 put_lines(work, part);
             if (reads())
