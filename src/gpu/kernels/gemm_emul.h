@@ -51,6 +51,13 @@ struct EmulTile
     static constexpr int STEPS =
         SUM_ / Plain::BK; /* buffers of a sum of tensor cores */
 
+    /* The loader has a guard to ask. */
+    static constexpr int LOADER_REGISTERS = 72, REGISTERS = 216;
+
+    static_assert(!Plain::TRADE ||
+                      LOADER_REGISTERS + Plain::WGS * REGISTERS <=
+                          65536 / Plain::THREADS / 8 * 8 * (Plain::WGS + 1),
+                  "registers change hands");
     static_assert(SUM_ % Plain::BK == 0 && GB_SPLIT_K % SUM_ == 0,
                   "inside a block of k");
 };
@@ -304,8 +311,7 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
             gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
             gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg,
                                step % Tile::STEPS != 0, sum);
-            if (last)
-                scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
+            scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
             gb_wgmma_wait<0>();
             if (gb_thread() % 128 == 0)
                 gb_bar_arrive(gb_smem(&shared.empty[ring.at]));
