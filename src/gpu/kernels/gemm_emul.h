@@ -162,7 +162,7 @@ GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
     const bool first = gb_thread() % GB_LANES == 0;
     WgmmaRing<Tile::STAGES> ring(1);
     uint32_t unit = (uint32_t)gb_block();
-    WgmmaWork work, next;
+    WgmmaWork work, next = {};
 
     gb_emul_work<Tile>(e, unit, work);
     GB_NO_UNROLL

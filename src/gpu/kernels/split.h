@@ -291,7 +291,7 @@ GB_INLINE void gb_split_across(const SplitPart &p, SplitShared &shared, gb_guard
     float x[EACH];
     gb_span span;
 
-    static_assert(GB_SPLIT_GROUP == GB_LANES, "a lane has a vector");
+    static_assert((int)GB_SPLIT_GROUP == (int)GB_LANES, "a lane has a vector");
     GB_UNROLL
     for (int e = 0; e < EACH; e++) {
         const int64_t l = p.l() + e * WARPS + warp;
