@@ -422,7 +422,8 @@ static enum gb_answer queue_product(const struct gb_product *p, struct planned x
 {
     enum gb_answer answer = queue_planned(p, &x, engine);
 
-    if (answer != GB_ANSWER_MEMORY || !(x.choice.kernel->flags & GB_K_EMULATED))
+    if (answer != GB_ANSWER_MEMORY || !x.choice.kernel ||
+        !(x.choice.kernel->flags & GB_K_EMULATED))
         return answer;
     x = plan_of(p, &gb_engine_device(engine)->info, true);
     return queue_planned(p, &x, engine);
