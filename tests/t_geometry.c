@@ -272,6 +272,8 @@ static bool buffers_suffice(const struct gb_plan *plan, struct verify_random *r)
                     needs.b.n * needs.b.ld * needs.b.cols) *
                size +
            (size_t)(needs.c.n * needs.c.ld * needs.c.cols) * needs.c.size;
+    if (plan->kernel->flags & GB_K_EMULATED) /* all of what it works in */
+        return needs.partial.n == 1 && gb_plan_bytes(plan) == most + needs.partial.size;
     if (needs.partial.n)
         most += (size_t)plan->splits * (size_t)(plan->panel_m * plan->panel_n) *
                 gb_type_size(plan->kernel->type_acc);

@@ -223,6 +223,10 @@ static const struct {
      "the cluster's barrier wants whole warps on hardware"},
     {"gb_sync_warp", "wgmma_epilogue.h", 4,
      "stmatrix, which follows, is a meeting of fibers"},
+    {"gb_sync_warp", "wgmma_epilogue.h", 6,
+     "the next tile's first stmatrix is a meeting of fibers"},
+    {"gb_sync_warp", "wgmma_epilogue.h", 8,
+     "the next part's is, and copies into the buffer come later than it is read"},
     {"gb_wgmma_wait", "gemm_wgmma.h", 1,
      "so that the compiler sees whose the sums are"},
 };
@@ -309,7 +313,7 @@ int main(void)
            file_of(&sites[x]), sites[x].line, seen_by ? seen_by : "nothing is wrong");
     }
     hopper_drop(0);
-    is_int(28, count, "every wait and barrier is come to");
+    is_int(29, count, "every wait and barrier is come to");
     for (size_t i = 0; i < GB_COUNT(products); i++)
         free(sums[i]);
     return 0;
