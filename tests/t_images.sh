@@ -222,7 +222,14 @@ while read -r family; do
         short=$(awk -v family="$family" '
             NR == FNR { fma[$1] = $2; lds[$1] = $3; next }
             $2 == family {
-                want = $6 * $7 * $8 / $9 * ($3 ~ /^C/ ? 4 : 1)
+                want = $6 * $7 * $8 * ($3 ~ /^C/ ? 4 : 1)
+                if (family ~ /^gemm_ffma_/) {
+                    # m/(8*per_m)*(n/(4*per_n))*32; the barrier is inside of the last of k
+                    split($9, f, /[*()\/]+/)
+                    want *= f[3] * f[4] / f[2] * f[6] * f[7] / f[5] / f[8] * ($8 - 2) / $8
+                } else {
+                    want /= $9
+                }
                 split("nn nt tn tt", layout)
                 for (i = 1; i <= 4; i++) {
                     n = "gb_" $1 "_" layout[i]
