@@ -131,9 +131,9 @@ static double lines(const struct gb_problem *p, const struct gb_kernel *k,
 
 /* What a row that copies ahead takes for `units` pieces of `len` of k, each of which multiplies
  * for `unit` seconds. */
-static double tensor_seconds(const struct gb_problem *p, const struct given *given,
-                             struct gb_choice *c, int64_t cores, int blocks,
-                             int64_t units, int64_t len, double unit)
+static double ahead_seconds(const struct gb_problem *p, const struct given *given,
+                            struct gb_choice *c, int64_t cores, int blocks,
+                            int64_t units, int64_t len, double unit)
 {
     const struct gb_kernel *k = c->kernel;
     struct gb_terms *terms = &c->terms;
@@ -206,8 +206,8 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
             blocks = gb_max(gb_min(room, gb_ceil_div(units, cores)), 1);
         unit *= 1 + alone * (double)(room - blocks) / (double)room;
         c->seconds =
-            tensor_seconds(p, given, c, together ? usable(cores, splits) : cores,
-                           (int)blocks, units, len, unit);
+            ahead_seconds(p, given, c, together ? usable(cores, splits) : cores,
+                          (int)blocks, units, len, unit);
     } else {
         c->terms.turns = (double)gb_ceil_div(units, cores);
         /* one block hides little */

@@ -195,7 +195,8 @@ enum gb_status gb_emulated_launch(struct gb_device *dev, struct gb_stream *s,
     gb_tile_map_init(&map, g, rest->tile_m, rest->tile_n);
     units = gb_tile_map_units(&map);
     status =
-        launch(dev, s, f->rest, gb_min(units, most ? most : cores * GB_REST_BLOCKS),
+        launch(dev, s, f->rest,
+               gb_min(units, most ? most : cores * gb_kernel_blocks(rest, &dev->info)),
                rest->threads, rest->smem, &left, sizeof left);
     return status == GB_SUCCESS ? status : GB_E_DEVICE;
 }

@@ -7,8 +7,8 @@
  * x[i] are 16 rows: x[i][2s + h] is row lane/4 + 8h, k lane%4 + 4s. y[j] are 8 columns: y[j][s]
  * is column lane/4 of the same k. sums[i][j]: rows lane/4 (elements 0, 1) and lane/4 + 8 (2, 3),
  * columns 2*(lane%4) and the next. A sum is taken to be one chain of fused multiply-adds in
- * ascending k, whatever KI is: t_kernels compares the rows' bits. KI of 4, 8 or 16 names the instruction of Hopper, m16n8k<KI>; before, and
- * after, there is m8n8k4. */
+ * ascending k, whatever KI is: t_kernels compares the rows' bits. KI of 4 or 8 names the
+ * instruction of Hopper, m16n8k<KI>; before, and after, there is m8n8k4. */
 #ifndef GB_DMMA_H
 #define GB_DMMA_H
 
@@ -28,20 +28,12 @@ GB_INLINE void gb_dmma(double (&d)[4], const double (&x)[KI / 2],
                      "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                      : GB_DMMA_SUMS
                      : "d"(x[0]), "d"(x[1]), "d"(y[0]));
-    else if constexpr (KI == 8)
+    else
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
                      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                      : GB_DMMA_SUMS
                      : "d"(x[0]), "d"(x[1]), "d"(x[2]), "d"(x[3]), "d"(y[0]),
                        "d"(y[1]));
-    else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
-                     "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
-                     : GB_DMMA_SUMS
-                     : "d"(x[0]), "d"(x[1]), "d"(x[2]), "d"(x[3]), "d"(x[4]), "d"(x[5]),
-                       "d"(x[6]), "d"(x[7]), "d"(y[0]), "d"(y[1]), "d"(y[2]),
-                       "d"(y[3]));
 #else
     GB_UNROLL
     for (int s = 0; s < KI / 4; s++) {

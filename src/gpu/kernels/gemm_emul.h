@@ -7,8 +7,8 @@
  *
  * What l_a l_b would add is below 2^-22 of the product and is left out (Ootomo and Yokota). The
  * tensor cores align a sum to its largest term and cut it off at 25 bits, always towards 0: that
- * must not add up. So a sum of tensor cores is one of 64 or 128 of k, small products first, and is added
- * to the sum so far by a fused multiply-add in fp32.
+ * must not add up. So a sum of tensor cores is one of 64 or 128 of k, small products first, and is
+ * added to the sum so far by a fused multiply-add in fp32.
  *
  * Orientation, ring of buffers, barriers, registers that change hands and the way to C are those
  * of gemm_wgmma.h. A tile is 64 of n for each of WGS warpgroups by BN of m; a buffer has 64 of k of

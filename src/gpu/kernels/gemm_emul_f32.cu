@@ -24,10 +24,18 @@ struct RestPick {
     }
 };
 
-typedef FfmaShape<GB_REST_SHAPE, GB_REST_BLOCKS> rest_shape;
+#define FFMA_F32(name, tile_m, tile_n, tile_k, stages, per_m, per_n, blocks,           \
+                 efficiency)                                                           \
+    struct rest_##name                                                                 \
+        : FfmaShape<float, tile_m, tile_n, tile_k, stages, per_m, per_n, blocks> {     \
+        static constexpr int BLOCKS = blocks;                                          \
+    };
+#include "ffma.def"
+#undef FFMA_F32
+typedef rest_64x64x16 rest_shape; /* GB_REST_ROW */
 
 #define GB_REST(symbol, ...)                                                           \
-    GB_KERNEL_OF(gb_rest_args, symbol, rest_shape::THREADS, GB_REST_BLOCKS, args)      \
+    GB_KERNEL_OF(gb_rest_args, symbol, rest_shape::THREADS, rest_shape::BLOCKS, args)  \
     {                                                                                  \
         const RestPick pick = {args.left};                                             \
                                                                                        \

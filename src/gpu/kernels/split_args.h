@@ -80,9 +80,7 @@ struct gb_rest_args {
     struct gb_left left;
 };
 
-/* The row of kernels.def of whose shape gb_rest_f32_... are. */
+/* The row of ffma.def of whose shape gb_rest_f32_... are. */
 #define GB_REST_ROW "gemm_ffma_f32_64x64x16"
-#define GB_REST_SHAPE float, 64, 64, 16, 4, 8, 8
-#define GB_REST_BLOCKS 5
 
 #endif
