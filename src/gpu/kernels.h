@@ -34,7 +34,9 @@ enum gb_kernel_flags {
     /* Computes from several parts of each number, which are made first: emulated.h. One layout. */
     GB_K_EMULATED = 1u << 11,
     /* From here on: blocks that a multiprocessor has registers for, where a row tells (3 bits). */
-    GB_K_BLOCKS = 12
+    GB_K_BLOCKS = 12,
+    /* Of 8-bit integers, which it reads K-major alone: integer.h. One layout. */
+    GB_K_INTEGER = 1u << 15
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those
