@@ -267,6 +267,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
 
     if (b->o->math == BENCH_EMULATED)
         p.math = GB_MATH_EMULATED;
+    else if (b->o->math == BENCH_FAST)
+        p.math = GB_MATH_FAST;
     if (b->o->kernel) {
         row = gb_kernel_find(b->o->kernel);
         if (!row)
@@ -314,8 +316,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
              GB_SUMS_SYMBOL);
     } else if (d->choice.repair)
         must(b->ops->module_get(b->dev, module_of(b, GB_REPAIR_FAMILY),
-                                GB_REPAIR_SYMBOL, &d->repair),
-             GB_REPAIR_SYMBOL);
+                                gb_launch_repair_symbol(row), &d->repair),
+             gb_launch_repair_symbol(row));
     return "";
 }
 
@@ -417,8 +419,8 @@ static size_t repair_bytes(const struct device_shape *d)
         return gb_emulated_bytes(&g);
     if (d->choice.kernel->flags & GB_K_INTEGER)
         return gb_integer_bytes(&g, &no_offsets);
-    return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
-                                  layout(d->s->transb), &g);
+    return gb_launch_repair_bytes(d->choice.kernel, d->choice.repair,
+                                  layout(d->s->transa), layout(d->s->transb), &g);
 }
 
 static void prepare_bias(struct device_bench *b, struct device_shape *d)
@@ -531,7 +533,7 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
     if (d->choice.repair)
         must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, la,
                               lb, d->repaired, &g),
-             GB_REPAIR_SYMBOL);
+             gb_launch_repair_symbol(row));
     must(gb_launch_gemm(b->dev, b->stream, d->gemm, row, la, lb, &g, 0), row->name);
     if (!(g.flags & GB_G_EPILOGUE))
         must(gb_launch_reduce(b->dev, b->stream, d->reduce, row, &g, 0),

@@ -75,8 +75,9 @@ struct gb_extra {
 
 /* The class of arithmetic that the user lets a product have (GEMMBLAS_MATH). */
 enum gb_math {
-    GB_MATH_NATIVE,  /* IEEE multiply-adds of the type */
-    GB_MATH_EMULATED /* whatever keeps the type's bound on the error */
+    GB_MATH_NATIVE,   /* IEEE multiply-adds of the type */
+    GB_MATH_EMULATED, /* whatever keeps the type's bound on the error */
+    GB_MATH_FAST      /* fp32 operands as tf32 */
 };
 
 /* Of integers, whose C is alpha (op(A) + a) (op(B) + b) + beta C + c: what is added to each

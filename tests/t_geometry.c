@@ -284,6 +284,17 @@ static bool buffers_suffice(const struct gb_plan *plan, struct verify_random *r)
     if (needs.partial.n)
         most += (size_t)plan->splits * (size_t)(plan->panel_m * plan->panel_n) *
                 gb_type_size(plan->kernel->type_acc);
+    if (plan->kernel->flags & GB_K_FAST) { /* copies of what does not run along k */
+        size_t copies = gb_plan_copies(plan), least = 0;
+
+        if (!gb_transposed(plan->p.transa))
+            least += (size_t)(plan->panel_m * plan->panel_k) * size;
+        if (gb_transposed(plan->p.transb))
+            least += (size_t)(plan->panel_n * plan->panel_k) * size;
+        if (copies < least || (copies > 0) != (least > 0))
+            return false;
+        most += copies;
+    }
     return needs.a.n == 1 + (a > 0) && needs.b.n == 1 + (b > 0) &&
            needs.c.n == 1 + (gb_plan_panels(plan) > 1) &&
            needs.partial.n == (plan->splits > 1 || gb_plan_ranges(plan) > 1) &&

@@ -459,7 +459,7 @@ static void test_repair(void)
     g.a_batch = 333 * 1003;
     ok(!gb_launch_takes(k, &g), "ragged operands");
     r = g;
-    bytes = gb_launch_repair_bytes(GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
+    bytes = gb_launch_repair_bytes(k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
     memset(&seen, 0, sizeof seen);
     is_int(GB_SUCCESS,
            gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't',

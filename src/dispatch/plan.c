@@ -264,6 +264,12 @@ static bool may_emulate(const struct gb_problem *p)
            p->k >= GB_EMUL_LEAST_K && p->k <= GB_EMUL_MOST_K;
 }
 
+/* Is p one for rows that multiply fp32 as tf32? */
+static bool may_be_fast(const struct gb_problem *p)
+{
+    return p->math == GB_MATH_FAST && p->type == GB_F32 && p->uplo == GB_FULL;
+}
+
 static bool score(const struct gb_problem *p, const struct gb_device_info *info,
                   const struct gb_kernel *k, const struct given *given, int splits,
                   struct gb_choice *choice)
@@ -280,6 +286,8 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((k->flags & GB_K_EMULATED) &&
         (!may_emulate(p) || p->k < gb_emulated_least_k(k) || splits > 1))
+        return false;
+    if ((k->flags & GB_K_FAST) && !may_be_fast(p))
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
@@ -315,15 +323,14 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
 static unsigned copied(const struct gb_problem *p, const struct gb_kernel *k,
                        uint32_t align_a, uint32_t align_b)
 {
-    bool a = k->align > align_a, b = k->align > align_b;
+    unsigned which =
+        gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
+                           gb_transposed(p->transb) ? 't' : 'n', align_a, align_b);
 
-    if (k->flags & GB_K_EMULATED)
-        a = b = true;
-    if (k->flags & GB_K_INTEGER) { /* which has one layout, and two signs */
-        a = a || !gb_transposed(p->transa);
-        b = b || gb_transposed(p->transb) || p->offsets.b_unsigned;
-    }
-    return (a ? GB_REPAIR_A : 0u) | (b ? GB_REPAIR_B : 0u);
+    /* the kernel multiplies signed ones */
+    if ((k->flags & GB_K_INTEGER) && p->offsets.b_unsigned)
+        which |= GB_REPAIR_B;
+    return which;
 }
 
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
@@ -395,7 +402,8 @@ bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *in
 {
     struct gb_tuned_hit hits[GB_TUNED_HITS];
     /* (what was tuned was native) */
-    int n = may_emulate(p) && !(without & GB_K_EMULATED)
+    int n = (may_emulate(p) && !(without & GB_K_EMULATED)) ||
+                    (may_be_fast(p) && !(without & GB_K_FAST))
                 ? 0
                 : gb_tuned_find(p, info, align_a, align_b, hits);
 
@@ -559,10 +567,10 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     if (!gb_plan_staged(p, info, &choice))
         return GB_WHY_UNSUPPORTED;
     why = make(p, &choice, budget, plan);
-    if (why == GB_OK || !(choice.kernel->flags & GB_K_EMULATED))
+    if (why == GB_OK || !(choice.kernel->flags & (GB_K_EMULATED | GB_K_FAST)))
         return why;
     if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE,
-                         GB_PLAN_STAGED | GB_K_EMULATED, &choice))
+                         GB_PLAN_STAGED | GB_K_EMULATED | GB_K_FAST, &choice))
         return GB_WHY_UNSUPPORTED;
     return make(p, &choice, budget, plan);
 }

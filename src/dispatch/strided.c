@@ -193,7 +193,7 @@ static bool choose(const struct gb_problem *q, const struct key *key,
         }
     found = gb_plan_without(q, key->info, key->align_a, key->align_b,
                             (key->tma ? 0 : GB_K_TMA | GB_PLAN_COPIES) |
-                                (key->native ? GB_K_EMULATED : 0),
+                                (key->native ? GB_K_EMULATED | GB_K_FAST : 0),
                             choice);
     if (found) {
         known[next % CACHED].key = *key;
@@ -416,14 +416,14 @@ static void forget_ab(struct gb_product *p)
     };
 }
 
-/* By x, or natively if there is no memory for the parts of its numbers. */
+/* By x, or natively if there is no memory for the parts of its numbers, or their copies. */
 static enum gb_answer queue_product(const struct gb_product *p, struct planned x,
                                     struct gb_engine *engine)
 {
     enum gb_answer answer = queue_planned(p, &x, engine);
 
     if (answer != GB_ANSWER_MEMORY || !x.choice.kernel ||
-        !(x.choice.kernel->flags & GB_K_EMULATED))
+        !(x.choice.kernel->flags & (GB_K_EMULATED | GB_K_FAST)))
         return answer;
     x = plan_of(p, &gb_engine_device(engine)->info, true);
     return queue_planned(p, &x, engine);

@@ -534,12 +534,17 @@ enum gb_status gb_engine_integer(struct gb_engine *engine, const struct gb_kerne
     return s;
 }
 
+enum gb_helper gb_engine_repair_of(const struct gb_kernel *k)
+{
+    return k->flags & GB_K_FAST ? GB_HELP_REPACK : GB_HELP_REPAIR;
+}
+
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
                                 struct gb_function **f)
 {
     static const char *const symbol[GB_HELPERS] = {
-        GB_REPAIR_SYMBOL, "gb_pack_1",  "gb_pack_2",   "gb_pack_4",
-        "gb_pack_8",      "gb_pack_16", GB_LIST_SYMBOL};
+        GB_REPAIR_SYMBOL, GB_REPACK_SYMBOL, "gb_pack_1",  "gb_pack_2",
+        "gb_pack_4",      "gb_pack_8",      "gb_pack_16", GB_LIST_SYMBOL};
 
     return find_function(engine, GB_REPAIR_FAMILY, symbol[which],
                          &engine->helpers[which], f);

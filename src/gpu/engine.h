@@ -27,6 +27,7 @@ struct gb_row {
 /* The kernels beside the products: GB_REPAIR_FAMILY. */
 enum gb_helper {
     GB_HELP_REPAIR,
+    GB_HELP_REPACK,
     GB_HELP_PACK_1,
     GB_HELP_PACK_2,
     GB_HELP_PACK_4,
@@ -92,6 +93,8 @@ enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel
 /* Those that a row with GB_K_EMULATED is made of. */
 enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kernel *k,
                                   char a, char b, struct gb_emulated *f);
+/* The one that copies operands for row k. */
+enum gb_helper gb_engine_repair_of(const struct gb_kernel *k);
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
                                 struct gb_function **f);
 

@@ -4,6 +4,7 @@
 
 #include "emulated.h"
 #include "integer.h"
+#include "launch.h"
 #include "tile_map.h"
 
 struct gb_fused gb_fused_of(const struct gb_extra *x)
@@ -61,6 +62,33 @@ struct gb_needs gb_plan_needs(const struct gb_plan *plan)
     return needs;
 }
 
+static char layout(enum gb_trans trans)
+{
+    return gb_transposed(trans) ? 't' : 'n';
+}
+
+unsigned gb_plan_copied(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+
+    if (!(plan->kernel->flags & GB_K_FAST))
+        return 0;
+    return gb_launch_repaired(plan->kernel, layout(p->transa), layout(p->transb),
+                              GB_PLAN_ALIGN, GB_PLAN_ALIGN);
+}
+
+size_t gb_plan_copies(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+    const unsigned which = gb_plan_copied(plan);
+    const struct gb_gemm_args g = {
+        .m = plan->panel_m, .n = plan->panel_n, .k_end = plan->panel_k};
+
+    return which ? gb_launch_repair_bytes(plan->kernel, which, layout(p->transa),
+                                          layout(p->transb), &g)
+                 : 0;
+}
+
 static size_t bytes_of(const struct gb_need *need)
 {
     return (size_t)need->n * (size_t)need->ld * (size_t)need->cols * need->size;
@@ -71,7 +99,8 @@ size_t gb_plan_bytes(const struct gb_plan *plan)
     struct gb_needs needs = gb_plan_needs(plan);
 
     return bytes_of(&needs.a) + bytes_of(&needs.b) + bytes_of(&needs.c) +
-           bytes_of(&needs.partial) + gb_plan_vectors(plan).bytes;
+           bytes_of(&needs.partial) + gb_plan_vectors(plan).bytes +
+           gb_plan_copies(plan);
 }
 
 int64_t gb_plan_ld_c(const struct gb_plan *plan, int64_t rows)

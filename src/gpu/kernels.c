@@ -90,6 +90,10 @@ void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size
     /* the code of such a row is that of the one whose name it has but for "_c2" */
     int tail = k->flags & GB_K_PAIRS ? 3 : 0;
 
+    if (k->flags & GB_K_FAST) {
+        a = 't';
+        b = 'n';
+    }
     if (k->flags & (GB_K_EMULATED | GB_K_INTEGER))
         snprintf(buf, len, "gb_%.*s", (int)strlen(k->name) - tail, k->name);
     else

@@ -64,7 +64,7 @@ static enum gb_status find_functions(struct run *r)
     if (s == GB_SUCCESS && reduces(r))
         s = gb_engine_reduce(r->engine, o->kernel, &r->reduce);
     if (s == GB_SUCCESS && o->repair && !prepares(r))
-        s = gb_engine_helper(r->engine, GB_HELP_REPAIR, &r->repair);
+        s = gb_engine_helper(r->engine, gb_engine_repair_of(o->kernel), &r->repair);
     for (int i = 0; i < GB_ON_OPERANDS && s == GB_SUCCESS; i++) {
         const struct gb_on_operand *x = &o->operand[i];
 
@@ -115,7 +115,8 @@ static bool lay_out(struct run *r)
     if (integer(r))
         return take(r, gb_integer_bytes(&g, &o->offsets), &r->g.partial);
     if (o->repair &&
-        !take(r, gb_launch_repair_bytes(o->repair, o->a, o->b, &g), &r->repaired))
+        !take(r, gb_launch_repair_bytes(o->kernel, o->repair, o->a, o->b, &g),
+              &r->repaired))
         return false;
     return !reduces(r) || take_sized(r, g.m * g.splits, g.n * g.batch,
                                      gb_type_size(o->kernel->type_acc), &r->g.partial);
