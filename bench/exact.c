@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data, and the exact product of them. Compiled without contraction: the errors of sums are
- * computed here, and a multiply-add where none is written would lose them. */
+/* Data, and the exact product of them. Compiled without contraction: the errors of sums
+ * are computed here, and a multiply-add where none is written would lose them. */
 #include "exact.h"
 
 #include <math.h>
@@ -157,7 +157,7 @@ static double special(const struct place *p, double otherwise)
     return otherwise;
 }
 
-/* Where products take back earlier ones: how far those are, the next before, or half of k. */
+/* Where products take back earlier ones: how far those are. */
 static int64_t apart(int family, int64_t k)
 {
     return family == CANCELS ? 1 : family == CANCELS_FAR ? gb_max(1, k / 2) : 0;
@@ -165,7 +165,7 @@ static int64_t apart(int family, int64_t k)
 
 static double draw(int family, const struct place *p, double before, uint64_t *state)
 {
-    /* sums of squares of what is large are near overflow, of what is tiny near underflow */
+    /* products of what is large are near overflow, of what is tiny near underflow */
     const int far = p->wide ? 500 : 58;
 
     if (family >= SPREAD && family <= SPREAD_LAST) {
@@ -288,8 +288,8 @@ struct lanes {
     double sum[EXACT_LANES], rest[EXACT_LANES], size[EXACT_LANES], chain[EXACT_LANES];
 };
 
-/* Products are exact as x y and what its rounding lost, sums likewise; what is lost adds up
- * apart. `single`: the chain is one of floats. */
+/* Products are exact as x y and what its rounding lost, sums likewise; what is lost
+ * adds up apart. */
 WIDE static void add_up(const double *a, const double *b, int64_t deep,
                         struct lanes *out)
 {
@@ -308,7 +308,7 @@ WIDE static void add_up(const double *a, const double *b, int64_t deep,
     *out = s;
 }
 
-/* The same of floats, whose products are exact in double. */
+/* The same of floats, whose products are exact in double; and a chain of floats. */
 WIDE static void add_up_single(const double *a, const double *b, int64_t deep,
                                struct lanes *out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemmblas-accuracy: how far products are from the exact ones, for each type, mode and family of
- * data, beside the error of native arithmetic; and whether each mode keeps its promise. */
+/* gemmblas-accuracy: how far products are from the exact ones, for each type, mode and
+ * family of data, beside the error of native arithmetic; and whether each mode keeps
+ * its promise. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -55,8 +56,8 @@ static const char usage[] =
     "native_frobenius\tchain_element\tchain_frobenius\telement_ratio\t"                \
     "frobenius_ratio\tchain_ratio\trounded\tsame\tverdict\tnote\n"
 
-/* The suite: each k from 1 on, layouts, and sides around tiles. Few rows and columns where k is
- * long, so that the exact product is affordable. */
+/* The suite: each k from 1 on, layouts, and sides around tiles. Few rows and columns
+ * where k is long, so that the exact product is affordable. */
 static const struct {
     const char *shape, *trans;
     bool all; /* of all families; others of a few */
@@ -267,8 +268,8 @@ static void one_panel(struct gb_plan *plan, const struct gb_problem *p,
     plan->piece_cols = gb_max(1, gb_min(p->n, most / plan->piece_rows));
 }
 
-/* Would row k compute p, and not if p were native? On the emulated device no call gets such rows,
- * but it has them. */
+/* Would row k compute p, and not if p were native? On the emulated device no call gets
+ * such rows, but it has them. */
 static bool of_mode(const struct accuracy *x, const struct gb_problem *p,
                     const struct gb_kernel *k, struct gb_choice *choice)
 {
@@ -291,8 +292,8 @@ static bool of_mode(const struct accuracy *x, const struct gb_problem *p,
                         0, &other);
 }
 
-/* The plan of a call of p; where that is native whatever the mode, of the quickest row of the
- * mode's own. False: there is none. */
+/* The plan of a call of p; where that is native whatever the mode, of the quickest row
+ * of the mode's own. False: there is none. */
 static bool plan_of(const struct accuracy *x, const struct gb_problem *p,
                     struct gb_plan *plan)
 {
@@ -314,8 +315,8 @@ static bool plan_of(const struct accuracy *x, const struct gb_problem *p,
 
 /* ---- errors ---- */
 
-/* The bound that the mode promises of a part of C whose |A||B| is `size`. A tf32 operand has lost
- * 2^-10 of itself at most, and tensor cores cut off where fp32 rounds. */
+/* The bound that the mode promises of a part of C whose |A||B| is `size`. A tf32
+ * operand has lost 2^-10 of itself, and tensor cores cut off where fp32 rounds. */
 static double bound(const struct exact_problem *e, enum bench_math mode, double size)
 {
     const double u = exact_roundoff(e->s->type), terms = (double)e->deep + 2;
@@ -378,11 +379,12 @@ static double ratio(double ours, double native)
     return ours == native ? 1 : ours / native; /* native 0: infinite */
 }
 
-/* What of its promise the mode breaks. Emulated arithmetic is to err no more than native does, or
- * three times that, by the family. What native arithmetic errs is told by a chain of multiply-adds
- * too: native mode has fewer in a chain where the planner cuts a long k for want of tiles, which
- * is no property of the arithmetic, so `norms` is the smaller ratio. Of N random parts of C a
- * ratio of two norms strays by 1/sqrt(N), three times which is allowed. */
+/* What of its promise the mode breaks. Emulated arithmetic is to err no more than
+ * native does, or three times that, by the family. What native arithmetic errs is told
+ * by a chain of multiply-adds too: native mode has fewer in a chain where the planner
+ * cuts a long k for want of tiles, which is no property of the arithmetic, so `norms`
+ * is the smaller ratio. Of N random parts of C a ratio of two norms strays by
+ * 1/sqrt(N), three times which is allowed. */
 static const char *verdict(const struct exact_problem *e, int family,
                            enum bench_math mode, const struct figures *f, double norms)
 {
@@ -408,9 +410,10 @@ static void check_append(const char *path)
     if (!file)
         bench_die("%s: %s; name a file that can be written", path, strerror(errno));
     rewind(file);
-    if (!fgets(line, sizeof(line), file))
+    if (!fgets(line, sizeof(line), file)) {
+        rewind(file);
         fputs(HEADER, file);
-    else if (strcmp(line, HEADER) != 0)
+    } else if (strcmp(line, HEADER) != 0)
         bench_die("%s: its header is another one; name a new file", path);
     if (fclose(file) != 0)
         bench_die("%s: %s; name a file that can be written", path, strerror(errno));
