@@ -18,7 +18,6 @@
 #include "gemm_wgmma.h"
 #include "int8_args.h"
 #include "round.h"
-#include "wgmma_s8.h"
 
 /* One row of kernels.def. */
 template <int WGS_, int MI_, int BN_, int STAGES_, int BUFFERS_>
@@ -195,7 +194,7 @@ template <class Tile>
 GB_INLINE void gb_int8_step(uint32_t stage, int wg, bool add,
                             int32_t (&d)[Tile::MI][Tile::BN / 2])
 {
-    typedef GbWgmmaS8<Tile::BN> Wgmma;
+    typedef GbWgmmaBytes<Tile::BN, int8_t, int8_t> Wgmma;
     const uint64_t x = gb_descriptor<false>(stage + wg * Tile::MI * GB_ATOM_BYTES);
     const uint64_t y = gb_descriptor<false>(stage + Tile::X_BYTES);
 
