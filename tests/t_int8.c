@@ -328,6 +328,35 @@ static void check_row(const struct gb_kernel *k)
     is_int(0, wrong, "%s: %d products", k->name, rounds);
 }
 
+/* Tiles of which all exists and is aligned have an epilogue of their own, in which C is read by
+ * vectors; and one that ends where they do. */
+static void check_whole(const struct gb_kernel *k)
+{
+    static const struct gb_extra columns = {.bias_cols = true}, rows = {.bias = NULL};
+    const int64_t m = 2 * k->tile_m, n = 2 * k->tile_n;
+    int wrong = 0;
+
+    for (int i = 0; i < 12; i++) {
+        const struct gb_problem p = {.m = m,
+                                     .n = n,
+                                     .k = 32,
+                                     .type = GB_I8,
+                                     .type_c = GB_I32,
+                                     .alpha = {i % 3 == 2 ? 0.5 : 1, 0},
+                                     .beta = {i % 2 ? 1 : 0, 0},
+                                     .extra = i < 4   ? NULL
+                                              : i < 8 ? &columns
+                                                      : &rows,
+                                     .offsets = {i % 4 == 3 ? 7 : 0,
+                                                 i % 5 == 4 ? -9 : 0,
+                                                 i == 11 ? INT32_MAX : 0, i % 2}};
+        const struct lie lie = {.ta = true, .batch = 1, .gap_c = i % 4 == 1 ? 1 : 0};
+
+        wrong += run_row(k, p, lie, ANY) != 0;
+    }
+    is_int(0, wrong, "%s: whole tiles", k->name);
+}
+
 /* Sums beyond 2^31 begin anew. */
 static void check_long(const struct gb_kernel *k)
 {
@@ -375,6 +404,7 @@ static void test_rows(void)
         if (!(k->flags & GB_K_INTEGER) || !gb_kernel_runs(k, &dev->info))
             continue;
         check_row(k);
+        check_whole(k);
         check_none(k);
         if (rows++ == 0 || hardware)
             check_long(k);
