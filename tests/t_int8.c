@@ -665,6 +665,59 @@ static void test_names(void)
     }
 }
 
+/* Where the program's BLAS has the names it gets the calls as they are, illegal ones too. */
+static int child_forward(void)
+{
+    struct call x = {.layout = CblasRowMajor,
+                     .ta = CblasTrans,
+                     .tb = CblasNoTrans,
+                     .form = CblasColOffset,
+                     .m = 2,
+                     .n = 3,
+                     .k = 4,
+                     .lda = 5,
+                     .ldb = 6,
+                     .ldc = 7,
+                     .alpha = 1.5F,
+                     .beta = -2.5F,
+                     .ao = -128,
+                     .bo = 127,
+                     .a = (uint8_t[]){"text of A"},
+                     .b = (uint8_t[]){"and of B"},
+                     .c = (int32_t[21]){11},
+                     .co = (int32_t[]){-12, -13, -14}};
+
+    call_by(&x, 0);
+    x.lda = 1;
+    call_by(&x, 0);
+    x.form = 0;
+    call_by(&x, 0);
+    x.form = CblasRowOffset;
+    call_by(&x, 2);
+    return 0;
+}
+
+static void test_forward(void)
+{
+    static const char wanted[] =
+        "cblas 101 112 111 172, 2 3 4, 1.5 text of A 5 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "cblas 101 112 111 172, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "cblas 101 112 111 0, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "fortran T N r, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 -12\n";
+    const char *top = getenv("top_builddir");
+    char library[4096];
+    struct child c;
+
+    snprintf(library, sizeof library, "GEMMBLAS_LIBRARY=%s/tests/int8blas.so",
+             top ? top : ".");
+    child_run(&c, "forward", (const char *const[]){library, "GEMMBLAS_ROUTE=cpu", NULL},
+              60);
+    is_string(wanted, c.err, "a BLAS that has the names gets the calls as they are");
+}
+
 /* ---- what no product is made of ---- */
 
 static void test_arguments(void)
@@ -1002,8 +1055,11 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "panels") == 0)
         return child_calls(20, 400, -1);
+    if (argc > 1 && strcmp(argv[1], "forward") == 0)
+        return child_forward();
     plan_lazy();
     test_arguments();
+    test_forward();
     test_refused();
     test_names();
     test_api("host");
