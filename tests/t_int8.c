@@ -115,7 +115,7 @@ static void *room(size_t bytes)
     void *p;
 
     must(ops->host_alloc(dev, bytes + 1, &p), "host_alloc");
-    return p;
+    return memset(p, 0, bytes + 1);
 }
 
 static gb_devptr memory(size_t bytes)
@@ -182,7 +182,7 @@ static int run_row(const struct gb_kernel *k, struct gb_problem p, struct lie li
     const size_t c_bytes = (size_t)(each_c * batch) * sizeof(int32_t);
     const size_t bias_bytes = (size_t)(p.m + p.n) * sizeof(int32_t);
     uint8_t *a = room(a_bytes), *b = room(b_bytes);
-    int32_t *c = room(c_bytes), *old = malloc(c_bytes), *bias = room(bias_bytes);
+    int32_t *c = room(c_bytes), *old = calloc(1, c_bytes), *bias = room(bias_bytes);
     struct gb_integer f;
     char name[96];
     int wrong = 0;
@@ -453,13 +453,13 @@ static struct call call_new(int layout, int most)
     a = (size_t)x.lda * (size_t)(a_rows ? x.k : x.m);
     b = (size_t)x.ldb * (size_t)(b_rows ? x.n : x.k);
     x.c_count = (size_t)x.ldc * (size_t)(row ? x.m : x.n);
-    x.a = malloc(a + 1);
-    x.b = malloc(b + 1);
+    x.a = calloc(1, a + 1);
+    x.b = calloc(1, b + 1);
     fill8(x.a, (int64_t)a, below(6) ? ANY : MOST, row);
     fill8(x.b, (int64_t)b, below(6) ? ANY : LEAST, !row);
-    x.c = malloc(x.c_count * sizeof *x.c);
-    x.old = malloc(x.c_count * sizeof *x.c);
-    x.co = malloc((size_t)(x.m + x.n) * sizeof *x.co);
+    x.c = calloc(1, x.c_count * sizeof *x.c);
+    x.old = calloc(1, x.c_count * sizeof *x.c);
+    x.co = calloc(1, (size_t)(x.m + x.n) * sizeof *x.co);
     for (size_t i = 0; i < x.c_count; i++)
         x.c[i] = x.old[i] = any32() >> below(32);
     for (int i = 0; i < x.m + x.n; i++)
@@ -919,9 +919,9 @@ static bool api_product(int most, bool lists)
     const size_t na = count_of(&p.a, m, gb_max(k, 1), batch) + 7,
                  nb = count_of(&p.b, gb_max(k, 1), n, batch),
                  nc = count_of(&p.c, m, n, batch);
-    int8_t *a = malloc(na), *b = malloc(nb);
-    int32_t *c = malloc(nc * sizeof *c), *old = malloc(nc * sizeof *c);
-    int32_t *bias = malloc((size_t)(m + n) * sizeof *bias);
+    int8_t *a = calloc(1, na), *b = calloc(1, nb);
+    int32_t *c = calloc(1, nc * sizeof *c), *old = calloc(1, nc * sizeof *c);
+    int32_t *bias = calloc(1, (size_t)(m + n) * sizeof *bias);
     void *la, *lb, *lc, *lbias;
     const void *array_a[3], *array_b[3];
     int wrong = 0, status;

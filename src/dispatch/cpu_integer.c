@@ -77,6 +77,11 @@ static void finish(const struct gb_problem *p, int64_t i, int64_t j, double alph
     *c = gb_integer_s32(alpha, (int32_t)sum, p->beta.re, p->beta.re != 0 ? *c : 0, add);
 }
 
+static int32_t element(const uint8_t *x, int64_t at, bool is_unsigned)
+{
+    return is_unsigned ? x[at] : (x[at] ^ 0x80) - 0x80;
+}
+
 /* Without workspace: slow, but a call never fails. */
 static uint32_t sum_alone(const struct gb_problem *p, int64_t i, int64_t j)
 {
@@ -84,14 +89,12 @@ static uint32_t sum_alone(const struct gb_problem *p, int64_t i, int64_t j)
     const bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
     uint32_t sum = 0;
 
-    for (int64_t l = 0; l < p->k; l++) {
-        int64_t at = tb ? j + l * p->ldb : l + j * p->ldb;
-        int32_t a = ((const int8_t *)p->a)[ta ? l + i * p->lda : i + l * p->lda];
-        int32_t b =
-            o->b_unsigned ? ((const uint8_t *)p->b)[at] : ((const int8_t *)p->b)[at];
-
-        sum += (uint32_t)((a + o->a) * (b + o->b));
-    }
+    for (int64_t l = 0; l < p->k; l++)
+        sum += (uint32_t)((element(p->a, ta ? l + i * p->lda : i + l * p->lda, false) +
+                           o->a) *
+                          (element(p->b, tb ? j + l * p->ldb : l + j * p->ldb,
+                                   o->b_unsigned) +
+                           o->b));
     return sum;
 }
 
