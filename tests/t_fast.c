@@ -197,7 +197,7 @@ static void multiply(const struct gb_kernel *k, const struct operand *a,
              "copies");
     gb_kernel_symbol(k, la, lb, name, sizeof name);
     must(gb_launch_gemm(dev, stream, function(k->family, name), k, la, lb, &g,
-                   hardware ? 0 : 3),
+                        hardware ? 0 : 3),
          k->name);
     if (!(g.flags & GB_G_EPILOGUE)) {
         gb_kernel_reduce_symbol(k, name, sizeof name);
@@ -314,10 +314,10 @@ static void check_rounding(const struct gb_kernel *k)
 
         for (int64_t v = 0; v < M; v++)
             for (int64_t l = 0; l < DEEP; l++)
-                o.x[place(&o, v, l)] =
-                    l > 0                        ? 0
-                    : v < (int64_t)GB_COUNT(at) ? at[v][0]
-                                                 : (float)(verify_normal(&rng) * 1000);
+                o.x[place(&o, v, l)] = l > 0 ? 0
+                                       : v < (int64_t)GB_COUNT(at)
+                                           ? at[v][0]
+                                           : (float)(verify_normal(&rng) * 1000);
         for (int64_t l = 0; l < DEEP; l++)
             one.x[place(&one, 0, l)] = l == 0;
         for (int i = 0; i < M; i++)
@@ -332,8 +332,7 @@ static void check_rounding(const struct gb_kernel *k)
             if (v < (int64_t)GB_COUNT(at))
                 wrong += c[v] != at[v][1];
             else /* half of its last place, of which a power of two times 2^-10 is one */
-                far += !(fabs((double)c[v] - read) <=
-                         ldexp(1, ilogb(read) - 11));
+                far += !(fabs((double)c[v] - read) <= ldexp(1, ilogb(read) - 11));
         }
         ok(wide == 0 && far == 0 && wrong == 0,
            "%s: %s %s k%s is rounded to the nearest tf32", k->name, of_b ? "B" : "A",

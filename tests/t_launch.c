@@ -508,7 +508,8 @@ static void test_repack(void)
     struct gb_gemm_args g = product("nt", 1001, 77, 333), r;
     size_t bytes;
 
-    is_int(0, (int)gb_launch_repaired(k, 't', 'n', 16, 16), "what runs along k is read");
+    is_int(0, (int)gb_launch_repaired(k, 't', 'n', 16, 16),
+           "what runs along k is read");
     is_int(GB_REPAIR_A, (int)gb_launch_repaired(k, 't', 'n', 8, 16), "unless ragged");
     is_int(GB_REPAIR_A | GB_REPAIR_B, (int)gb_launch_repaired(k, 'n', 't', 128, 128),
            "what does not is copied");
@@ -545,10 +546,10 @@ static void test_repack(void)
         r.alpha[0] = x;
         r.k_end = x ? 0 : r.k_end;
         seen.launches = 0;
-        is_int(GB_SUCCESS,
-               gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A, 'n', 't', 0x100000,
-                                &r),
-               x ? "no k" : "alpha 0");
+        is_int(
+            GB_SUCCESS,
+            gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A, 'n', 't', 0x100000, &r),
+            x ? "no k" : "alpha 0");
         is_int(0, seen.launches, "nothing is read");
     }
 }

@@ -334,8 +334,7 @@ static void test_fast(void)
         p.transb = x & 1 ? GB_T : GB_N;
         wrong += !gb_plan_model(&p, &gb_model_typical, align, align, 0, &c) ||
                  !(c.kernel->flags & GB_K_FAST) ||
-                 c.repair !=
-                     (align == 4 ? GB_REPAIR_A | GB_REPAIR_B : copied[x & 3]) ||
+                 c.repair != (align == 4 ? GB_REPAIR_A | GB_REPAIR_B : copied[x & 3]) ||
                  (c.repair != 0) != (c.terms.copies > 0);
     }
     is_int(0, wrong, "what does not run along k, or is ragged, is copied and counted");
@@ -351,16 +350,17 @@ static void test_fast(void)
             one = gb_plan_kernel(&p, &gb_model_typical, 128, 128, &c);
             p.math = GB_MATH_FAST;
             other = gb_plan_kernel(&p, &gb_model_typical, 128, 128, &d);
-            wrong += one != other || (one && (c.kernel != d.kernel ||
-                                              c.splits != d.splits ||
-                                              c.chosen != d.chosen));
+            wrong +=
+                one != other || (one && (c.kernel != d.kernel || c.splits != d.splits ||
+                                         c.chosen != d.chosen));
         }
     is_int(0, wrong, "other types are planned as ever");
     p = problem(GB_F32, 4096, 4096, 4096);
     p.math = GB_MATH_FAST;
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
            (plan.kernel->flags & GB_K_FAST) && gb_plan_copied(&plan) == GB_REPAIR_A &&
-           gb_plan_copies(&plan) >= (size_t)(plan.panel_m * plan.panel_k) * sizeof(float),
+           gb_plan_copies(&plan) >=
+               (size_t)(plan.panel_m * plan.panel_k) * sizeof(float),
        "staged, a panel's copies have room");
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)16 << 20, &plan) == GB_OK &&
            (plan.kernel->flags & GB_K_FAST) && plan.panel_k < p.k &&

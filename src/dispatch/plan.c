@@ -325,9 +325,9 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
     bool emulated = k->flags & GB_K_EMULATED;
-    unsigned repair = gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
-                                         gb_transposed(p->transb) ? 't' : 'n', align_a,
-                                         align_b);
+    unsigned repair =
+        gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
+                           gb_transposed(p->transb) ? 't' : 'n', align_a, align_b);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
     const struct given given = {crossed & ~repair, without};

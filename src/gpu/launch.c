@@ -315,7 +315,8 @@ unsigned gb_launch_repaired(const struct gb_kernel *k, char a, char b, uint32_t 
 
 bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info)
 {
-    return (gb_type_size(k->type) == 2 || (k->flags & GB_K_FAST)) && k->align <= GB_REPAIR_ALIGN &&
+    return (gb_type_size(k->type) == 2 || (k->flags & GB_K_FAST)) &&
+           k->align <= GB_REPAIR_ALIGN &&
            (info->vendor == GB_EMU || gb_image_find(GB_REPAIR_FAMILY, info));
 }
 

@@ -101,7 +101,8 @@ struct gb_repack_square {
 
 /* A square of vectors by elements of them. A warp reads along memory and writes along memory; where
  * these differ, what it has read goes through shared memory. */
-GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit, gb_repack_square &square)
+GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit,
+                              gb_repack_square &square)
 {
     constexpr int SIDE = GB_REPACK_SIDE, ROWS = GB_REPAIR_THREADS / 32;
     const int64_t across = unit / x.wide, tall = (x.deep + SIDE - 1) / SIDE;

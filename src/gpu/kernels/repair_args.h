@@ -10,7 +10,7 @@
 enum {
     GB_REPAIR_THREADS = 256,
     GB_REPAIR_ALIGN = 16,
-    GB_REPAIR_ROWS = 4, /* vectors of a column that a thread has under way at once */
+    GB_REPAIR_ROWS = 4,  /* vectors of a column that a thread has under way at once */
     GB_REPACK_SIDE = 64, /* of the squares that gb_repack_32 copies */
 };
 

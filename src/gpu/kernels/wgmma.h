@@ -434,7 +434,7 @@ struct GbWgmma;
     struct GbWgmma<n, gb_f16, X_MN, Y_MN> {                                            \
         GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
         {                                                                              \
-            GB_WGMMA_##n("k16.f32.f16.f16", GB_EITHER_MAJOR);                                                   \
+            GB_WGMMA_##n("k16.f32.f16.f16", GB_EITHER_MAJOR);                          \
         }                                                                              \
     };                                                                                 \
     template <int X_MN, int Y_MN>                                                      \
