@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fp32 products of operands rounded to tf32 (GEMMBLAS_MATH=fast): every row, on the emulated device
- * or on hardware. Operands are rounded to the nearest, in every layout alike; errors keep to the
- * bound of doc/design.md, element by element; what tf32 holds is exact; infinities, NaNs and
- * denormals arrive; and the executor's panels, with the copies that they need, come to the exact
- * sums of integers. (Edges of tiles, batches, fused epilogues, cuts of k and tails: t_kernels.) */
+/* fp32 products of operands rounded to tf32 (GEMMBLAS_MATH=fast): every row, on the
+ * emulated device or on hardware. Operands are rounded to the nearest, in every layout
+ * alike; errors keep to the bound of doc/design.md, element by element; what tf32 holds
+ * is exact; infinities, NaNs and denormals arrive; and the executor's panels, with the
+ * copies that they need, come to the exact sums of integers. (Edges of tiles, batches,
+ * fused epilogues, cuts of k and tails: t_kernels.) */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +144,8 @@ static struct gb_function *function(const char *family, const char *symbol)
     return f;
 }
 
-/* Bytes that an operand's address and leading dimension are multiples of, at most 128. */
+/* Bytes that an operand's address and leading dimension are multiples of, at most
+ * 128. */
 static uint32_t alignment(const struct operand *o)
 {
     uint64_t bits = 128 | o->at | (uint64_t)o->ld * sizeof *o->x;
@@ -211,7 +213,8 @@ static void multiply(const struct gb_kernel *k, const struct operand *a,
 
 /* ---- what must hold ---- */
 
-/* The worst error over the bound, and whether all is exact; INFINITY where a gap has changed. */
+/* The worst error over the bound, and whether all is exact; INFINITY where a gap has
+ * changed. */
 static double compare(const struct operand *a, const struct operand *b, float alpha,
                       float beta, const float *old, const float *c, int64_t ldc,
                       bool *exact)
@@ -285,7 +288,8 @@ static void check_sums(const struct gb_kernel *k, int x, int64_t m, int64_t n,
     operand_drop(&b);
 }
 
-/* By a single column of op(B), or row of op(A), of 1 and zeros: elements as they were read. */
+/* By a single column of op(B), or row of op(A), of 1 and zeros: elements as they were
+ * read. */
 static void check_rounding(const struct gb_kernel *k)
 {
     enum { M = 200, DEEP = 4 };
@@ -331,7 +335,7 @@ static void check_rounding(const struct gb_kernel *k)
             wide += (bits & 0x1fff) != 0;
             if (v < (int64_t)GB_COUNT(at))
                 wrong += c[v] != at[v][1];
-            else /* half of its last place, of which a power of two times 2^-10 is one */
+            else /* within half of its last place */
                 far += !(fabs((double)c[v] - read) <= ldexp(1, ilogb(read) - 11));
         }
         ok(wide == 0 && far == 0 && wrong == 0,
@@ -405,7 +409,8 @@ static void check_no_alpha(const struct gb_kernel *k)
 
 /* ---- operands on the host ---- */
 
-/* Panels, ranges of k and splits of every kind: copies are made of each step's operands. */
+/* Panels, ranges of k and splits of every kind: copies are made of each step's
+ * operands. */
 static void check_staged(const struct gb_kernel *k, struct gb_engine *engine, int x)
 {
     const struct product_spec spec = {

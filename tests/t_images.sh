@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The device images hold what the tables promise: for every configured architecture each row
-# of kernels.def in four layouts (of tf32 in one) and its family's reduction (rows of pairs, "_c2", run the code of
-# the row of the same tile and have none of their own); no local memory (a kernel has no stack
-# frame of its own, so any frame is a spill); and main loops of the size that the tile implies. A
-# step of the main loop lies between two barriers. Kernels for Hopper alone have its matrix
-# instructions (HGMMA), one for each 16 of k (8 of tf32) and 64 columns of C, and its copies (UTMALDG); those
-# for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
+# of kernels.def in four layouts (of tf32 in one) and its family's reduction (rows of pairs,
+# "_c2", run the code of the row of the same tile and have none of their own); no local
+# memory (a kernel has no stack frame of its own, so any frame is a spill); and main loops of
+# the size that the tile implies. A step of the main loop lies between two barriers. Kernels
+# for Hopper alone have its matrix instructions (HGMMA), one for each 16 of k (8 of tf32) and
+# 64 columns of C, and its copies (UTMALDG); those for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
 # (LDGSTS) or, of ragged operands, from vectors; those in fp64 have DMMA.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
@@ -130,8 +130,8 @@ while read -r family; do
                 / HGMMA\./ { products[name]++ }
                 / UTMALDG/ { loads[name]++ }
                 END { for (n in products) print n, products[n], loads[n] + 0 }' >"$tap_dir/hopper"
-            # 4 of 16 per buffer (of tf32, of 8), each for 64 columns of a warpgroup; in the loop, and once
-            # more for the first buffer of carried sums, which stands by itself
+            # 4 of 16 (tf32: 8) per buffer, each for 64 columns of a warpgroup; in the loop, and
+            # once more for the first buffer of carried sums, which stands by itself
             is '' "$(awk -v family="$family" '
                 NR == FNR { products[$1] = $2; loads[$1] = $3; next }
                 $2 == family {

@@ -1088,8 +1088,8 @@ static void check_tail(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* Operands of such rows that begin anywhere and have any leading dimension; the last two
- * have columns that several parts of a block's threads share. */
+/* Operands of such rows that begin anywhere and have any leading dimension; the last
+ * two have columns that several parts of a block's threads share. */
 static void check_copied(const struct gb_kernel *k, char ta, char tb)
 {
     for (int x = 0; x < 12; x++) {
