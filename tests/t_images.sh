@@ -5,8 +5,9 @@
 # "_c2", run the code of the row of the same tile and have none of their own); no local
 # memory (a kernel has no stack frame of its own, so any frame is a spill); and main loops of
 # the size that the tile implies. A step of the main loop lies between two barriers. Kernels
-# for Hopper alone have its matrix instructions (HGMMA), one for each 16 of k (8 of tf32) and
-# 64 columns of C, and its copies (UTMALDG); those for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
+# for Hopper alone have its matrix instructions (HGMMA; of 8-bit integers IGMMA), one for each
+# 16 of k (8 of tf32) and 64 columns of C, and its copies (UTMALDG); those for tensor cores of
+# sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
 # (LDGSTS) or, of ragged operands, from vectors; those in fp64 have DMMA.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
@@ -67,7 +68,7 @@ while read -r family; do
     newer=$ptx
     family_archs=("${archs[@]}")
     case $family in
-    gemm_wgmma_* | gemm_emul_*)
+    gemm_wgmma_* | gemm_emul_* | gemm_int8)
         newer=
         family_archs=("$hopper")
         [[ " ${archs[*]} " == *" ${hopper%a}"* ]] || {
@@ -98,6 +99,10 @@ while read -r family; do
             print "gb_" $1 "\ngb_split_f32\ngb_rest_f32_nn\ngb_rest_f32_nt\ngb_rest_f32_tn\ngb_rest_f32_tt"
             next
         }
+        $2 == family && family == "gemm_int8" {
+            print "gb_" $1 "\ngb_bytes_s8\ngb_sums_s8"
+            next
+        }
         $2 == family {
             if (family ~ /_tf32$/) # operands along k alone
                 print "gb_" $1 "_tn"
@@ -121,6 +126,17 @@ while read -r family; do
                 / UTMALDG/ { loads[name]++ }
                 name ~ /^gb_gemm_emul_/ { kernels[name] = 1 }
                 END { for (n in kernels) if (products[n] < 12 || loads[n] < 4) print n, products[n] + 0 }')" \
+                "$family $arch: warpgroup products of tiles that TMA brings"
+            continue
+        fi
+        if [[ $family == gemm_int8 ]]; then
+            # 4 of 32 of k per buffer, each for 64 columns of a warpgroup
+            is '' "$("$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / IGMMA\..*\.S8\.S8/ { products[name]++ }
+                / UTMALDG/ { loads[name]++ }
+                name ~ /^gb_gemm_int8_/ { kernels[name] = 1 }
+                END { for (n in kernels) if (products[n] < 4 || loads[n] < 2) print n, products[n] + 0 }')" \
                 "$family $arch: warpgroup products of tiles that TMA brings"
             continue
         fi

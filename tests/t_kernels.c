@@ -1299,6 +1299,8 @@ int main(void)
             skip("%s: not among GB_TEST_ROWS", k->name);
         else if (k->flags & GB_K_EMULATED)
             skip("%s: t_emul has it", k->name);
+        else if (k->flags & GB_K_INTEGER)
+            skip("%s: t_int8 has it", k->name);
         else if (!runs(k))
             skip("%s: not for %s", k->name, dev->info.arch_name);
         else if (hardware && !gb_image_find(k->family, &dev->info))

@@ -163,7 +163,7 @@ static void test_kernel_choice(void)
     p = problem(GB_F64, 8192, 8192, 8192);
     found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c);
     ok(found && c.splits == 1, "many tiles are not");
-    p.type = GB_I8;
+    p.type = GB_I32;
     ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c),
        "a type without kernels has no plan");
 }
@@ -366,6 +366,55 @@ static void test_fast(void)
            (plan.kernel->flags & GB_K_FAST) && plan.panel_k < p.k &&
            plan.panel_k % plan.kernel->tile_k == 0 && gb_plan_bytes(&plan) <= 16 << 20,
        "short of memory, k is cut between its buffers");
+}
+
+/* 8-bit integers: operands that lie along k are read where they are, of one sign. */
+static void test_integers(void)
+{
+    struct gb_problem p = problem(GB_I8, 4096, 4096, 4096);
+    struct gb_choice c = {0};
+    struct gb_plan plan;
+    double quick;
+    int wrong = 0;
+
+    p.type_c = GB_I32;
+    p.transa = GB_T;
+    if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c)) {
+        skip("built without rows for 8-bit integers");
+        return;
+    }
+    ok((c.kernel->flags & GB_K_INTEGER) && c.repair == 0 && c.splits == 1 && c.tail == 0,
+       "TN is read in place");
+    quick = c.seconds;
+    for (int x = 1; x < 8; x++) { /* A along m, B along n, B without sign */
+        const unsigned copied = (x & 1 ? GB_REPAIR_A : 0u) | (x & 6 ? GB_REPAIR_B : 0u);
+
+        p.transa = x & 1 ? GB_N : GB_T;
+        p.transb = x & 2 ? GB_T : GB_N;
+        p.offsets.b_unsigned = x & 4;
+        wrong += !gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0,
+                                &c) ||
+                 c.repair != copied || c.seconds <= quick;
+    }
+    is_int(0, wrong, "others are copied, and that is counted");
+    p.transa = GB_T;
+    p.transb = GB_N;
+    p.offsets.b_unsigned = false;
+    ok(gb_plan_model(&p, &gb_model_typical, 1, 16, 0, &c) && c.repair == GB_REPAIR_A,
+       "so are those that are not aligned");
+    for (int i = 0; i < gb_kernel_count; i++)
+        if (gb_kernels[i].flags & GB_K_INTEGER)
+            wrong += gb_plan_row(&p, &gb_model_typical, &gb_kernels[i], GB_PLAN_LINE,
+                                 GB_PLAN_LINE, 0, 2, &c);
+    is_int(0, wrong, "no such row has splits");
+    p.offsets.b_unsigned = true;
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
+           plan.panel_k == p.k &&
+           gb_plan_needs(&plan).partial.size > (size_t)(plan.panel_n * p.k),
+       "staged, what is copied of a panel has room");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)8 << 20, &plan) == GB_OK &&
+           plan.panel_k == p.k && gb_plan_bytes(&plan) <= 8 << 20,
+       "short of memory, panels of all of k are smaller");
 }
 
 /* Tiles that fill no turn of the grid, and operands that are read once. */
@@ -751,6 +800,7 @@ int main(void)
     test_tma_choice();
     test_emulated();
     test_fast();
+    test_integers();
     test_tail_and_hints();
     test_mma_choice();
     test_native();

@@ -84,6 +84,8 @@ double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *
         lanes = info->arch == 80 ? 32 : info->arch == 90 || info->arch == 100 ? 64 : 2;
     else
         lanes = info->arch == 80 ? 64 : 128;
+    if (k->type == GB_I8)
+        lanes *= 2;
     return 2.0 * lanes * clock * info->multiprocessors;
 }
 

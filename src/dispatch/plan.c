@@ -66,7 +66,7 @@ static double share_of_memory(const struct gb_problem *p, const struct gb_kernel
     bool along =
         k->tile_m > k->tile_n ? gb_transposed(p->transa) : !gb_transposed(p->transb);
 
-    if (!(k->flags & GB_K_WHOLE))
+    if (!(k->flags & GB_K_WHOLE) || (k->flags & GB_K_INTEGER))
         return memory_rate;
     return memory_rate * (along ? thin_along : thin_across);
 }
@@ -319,15 +319,27 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
     return true;
 }
 
+/* Operands that are copied ahead of row k, enum gb_repaired. */
+static unsigned copied(const struct gb_problem *p, const struct gb_kernel *k,
+                       uint32_t align_a, uint32_t align_b)
+{
+    unsigned which =
+        gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
+                           gb_transposed(p->transb) ? 't' : 'n', align_a, align_b);
+
+    /* the kernel multiplies signed ones */
+    if ((k->flags & GB_K_INTEGER) && p->offsets.b_unsigned)
+        which |= GB_REPAIR_B;
+    return which;
+}
+
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
                  uint32_t without, int splits, struct gb_choice *choice)
 {
     double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
     bool emulated = k->flags & GB_K_EMULATED;
-    unsigned repair =
-        gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
-                           gb_transposed(p->transb) ? 't' : 'n', align_a, align_b);
+    unsigned repair = copied(p, k, align_a, align_b);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
     const struct given given = {crossed & ~repair, without};
@@ -338,7 +350,7 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     choice->repair = repair;
     if (repair == 0)
         return true;
-    if (!emulated && !gb_launch_can_repair(k, info))
+    if (!emulated && !(k->flags & GB_K_INTEGER) && !gb_launch_can_repair(k, info))
         return false;
     choice->terms.copies = repair_latency + (emulated ? rest_latency : 0);
     if (choice->repair & GB_REPAIR_A)
@@ -511,9 +523,11 @@ static bool panels_that_fit(struct gb_plan *plan, size_t budget, bool whole)
 bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
                     struct gb_choice *choice)
 {
-    /* of parts of numbers no sum can be carried from one launch to the next */
-    uint32_t without = may_emulate(p) ? GB_PLAN_STAGED & ~(uint32_t)GB_K_WHOLE
-                                      : (uint32_t)GB_PLAN_STAGED;
+    /* of parts of numbers no sum can be carried from one launch to the next, and of integers
+     * none need be */
+    uint32_t without = may_emulate(p) || p->type == GB_I8
+                           ? GB_PLAN_STAGED & ~(uint32_t)GB_K_WHOLE
+                           : (uint32_t)GB_PLAN_STAGED;
 
     return gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, without, choice);
 }

@@ -388,20 +388,20 @@ static struct gb_product slice(const struct gb_product *p, int64_t z)
 }
 
 /* Lists are for products of which the device takes many at once. Of those that fill it one by
- * one, a kernel that takes no lists is the faster. */
+ * one, a kernel that takes no lists is the faster; and there are types of which none takes lists. */
 static bool runs_apart(const struct gb_product *p, const struct planned *together,
                        const struct gb_device_info *info)
 {
     struct gb_product first;
     struct planned x;
 
-    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device ||
-        !together->choice.kernel)
+    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device)
         return false;
     first = slice(p, 0);
     x = plan_of(&first, info, false);
     return x.choice.kernel &&
-           x.choice.seconds * (double)p->batch < together->choice.seconds;
+           (!together->choice.kernel ||
+            x.choice.seconds * (double)p->batch < together->choice.seconds);
 }
 
 /* A and B that are not read may be anything, their lists too. An address is described all the

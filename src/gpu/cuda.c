@@ -56,6 +56,7 @@ enum {
 
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 
+    CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
@@ -553,6 +554,7 @@ static enum gb_status cuda_tensor_map(struct gb_device *dev,
     const uint32_t box[3] = {tensor->box[0], tensor->box[1], 1};
     int type = tensor->type == GB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                : tensor->type == GB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+               : tensor->type == GB_I8   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                : tensor->tf32            ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 

@@ -109,6 +109,8 @@ static enum gb_status find_functions(struct gb_pipeline *r)
 
     if (plan->kernel->flags & GB_K_EMULATED)
         return gb_engine_emulated(r->engine, plan->kernel, a, b, &r->emulated);
+    if (plan->kernel->flags & GB_K_INTEGER)
+        return gb_engine_integer(r->engine, plan->kernel, &r->integer);
     s = gb_engine_gemm(r->engine, plan->kernel, a, b, &r->gemm);
     if (s == GB_SUCCESS && plan->splits > 1)
         s = gb_engine_reduce(r->engine, plan->kernel, &r->reduce);

@@ -3,6 +3,7 @@
 #include "geometry.h"
 
 #include "emulated.h"
+#include "integer.h"
 #include "launch.h"
 #include "tile_map.h"
 
@@ -42,6 +43,19 @@ struct gb_needs gb_plan_needs(const struct gb_plan *plan)
         const struct gb_gemm_args g = {.m = pm, .n = pn, .k = pk};
 
         needs.partial = (struct gb_need){1, 1, 1, gb_emulated_bytes(&g)};
+    } else if (plan->kernel->flags & GB_K_INTEGER) {
+        const bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
+        const struct gb_gemm_args g = {.m = pm,
+                                       .n = pn,
+                                       .k = pk,
+                                       .a_m = ta ? needs.a.ld : 1,
+                                       .a_k = ta ? 1 : needs.a.ld,
+                                       .b_k = tb ? needs.b.ld : 1,
+                                       .b_n = tb ? 1 : needs.b.ld,
+                                       .alpha = {1}};
+        const size_t bytes = gb_integer_bytes(&g, &p->offsets);
+
+        needs.partial = (struct gb_need){bytes > 0, 1, 1, bytes};
     } else if (plan->splits > 1 || pk < p->k)
         needs.partial = (struct gb_need){
             1, pm, pn, (size_t)plan->splits * gb_type_size(plan->kernel->type_acc)};

@@ -80,7 +80,7 @@ bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info
     case GB_AMD:
         return k->arch_max == 0;
     case GB_EMU:
-        return !(k->flags & GB_K_TMA);
+        return !(k->flags & GB_K_TMA) || (k->flags & GB_K_INTEGER);
     }
     return false;
 }
@@ -94,8 +94,8 @@ void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size
         a = 't';
         b = 'n';
     }
-    if (k->flags & GB_K_EMULATED)
-        snprintf(buf, len, "gb_%s", k->name);
+    if (k->flags & (GB_K_EMULATED | GB_K_INTEGER))
+        snprintf(buf, len, "gb_%.*s", (int)strlen(k->name) - tail, k->name);
     else
         snprintf(buf, len, "gb_%.*s_%c%c", (int)strlen(k->name) - tail, k->name, a, b);
 }

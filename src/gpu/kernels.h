@@ -38,7 +38,9 @@ enum gb_kernel_flags {
      * first. */
     GB_K_FAST = 1u << 12,
     /* From here on: blocks that a multiprocessor has registers for, where a row tells (3 bits). */
-    GB_K_BLOCKS = 13
+    GB_K_BLOCKS = 13,
+    /* Of 8-bit integers, which it reads K-major alone: integer.h. One layout. */
+    GB_K_INTEGER = 1u << 16
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those

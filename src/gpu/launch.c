@@ -26,8 +26,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
-    if (k->flags & GB_K_EMULATED)
-        return false; /* emulated.h */
+    if (k->flags & (GB_K_EMULATED | GB_K_INTEGER))
+        return false; /* emulated.h, integer.h */
     if ((k->flags & GB_K_PLAIN) && (g->flags & GB_G_FUSED))
         return false;
     if ((k->flags & GB_K_FAST) && (g->a_k != 1 || g->b_k != 1))
@@ -48,8 +48,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 /* May row k's blocks come in clusters of so many, for splits of a tile? */
 static bool clusters_of(const struct gb_kernel *k, int64_t splits)
 {
-    return (k->flags & GB_K_TMA) && !(k->flags & GB_K_EMULATED) && splits > 1 &&
-           splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
+    return (k->flags & GB_K_TMA) && !(k->flags & (GB_K_EMULATED | GB_K_INTEGER)) &&
+           splits > 1 && splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
 }
 
 bool gb_launch_together(const struct gb_kernel *k, int64_t splits)
@@ -307,7 +307,8 @@ const char *gb_launch_repair_symbol(const struct gb_kernel *k)
 unsigned gb_launch_repaired(const struct gb_kernel *k, char a, char b, uint32_t align_a,
                             uint32_t align_b)
 {
-    const bool all = k->flags & GB_K_EMULATED, along = k->flags & GB_K_FAST;
+    const bool all = k->flags & GB_K_EMULATED,
+               along = k->flags & (GB_K_FAST | GB_K_INTEGER);
 
     return (all || (along && a == 'n') || k->align > align_a ? GB_REPAIR_A : 0u) |
            (all || (along && b == 't') || k->align > align_b ? GB_REPAIR_B : 0u);

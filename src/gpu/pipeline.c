@@ -76,6 +76,9 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
         if (k->flags & GB_K_EMULATED)
             s = gb_emulated_launch(dev, stream, &r->emulated, k, args, args->partial,
                                    0);
+        else if (k->flags & GB_K_INTEGER)
+            s = gb_integer_launch(dev, stream, &r->integer, k, args, &p->offsets,
+                                  args->partial, 0);
         else
             s = reduce ? gb_launch_reduce(dev, stream, r->reduce, k, args, 0)
                        : gb_launch_gemm(dev, stream, r->gemm, k, a, b, args, 0);

@@ -200,6 +200,7 @@ struct gb_two_words {
     uint64_t word[2];
 };
 
+GB_PACK(1, uint8_t)
 GB_PACK(2, uint16_t)
 GB_PACK(4, uint32_t)
 GB_PACK(8, uint64_t)
