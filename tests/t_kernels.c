@@ -326,12 +326,13 @@ static gb_devptr repair(const struct product *p, struct gb_gemm_args *g)
              GB_REPAIR_FAMILY);
     must(ops->module_get(dev, m, symbol, &f), symbol);
     if (!p->copied) /* its operands are aligned: what it wants, and what it does not */
-        which = (which & 2) | gb_launch_repaired(p->k, p->ta, p->tb, p->k->align,
-                                                 p->k->align);
+        which = (which & 2) |
+                gb_launch_repaired(p->k, p->ta, p->tb, p->k->align, p->k->align);
     else if (p->k->align > gb_type_size(p->k->type))
         which = GB_REPAIR_A | GB_REPAIR_B; /* else it takes what it is given */
-    must(ops->mem_alloc(
-             dev, gb_max(gb_launch_repair_bytes(p->k, which, p->ta, p->tb, g), 1), &work),
+    must(ops->mem_alloc(dev,
+                        gb_max(gb_launch_repair_bytes(p->k, which, p->ta, p->tb, g), 1),
+                        &work),
          "mem_alloc");
     must(gb_launch_repair(dev, stream, f, p->k, which, p->ta, p->tb, work, g), symbol);
     return work;
@@ -1087,8 +1088,8 @@ static void check_tail(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* Operands of such rows that begin anywhere and have any leading dimension; the last two
- * have columns that several parts of a block's threads share. */
+/* Operands of such rows that begin anywhere and have any leading dimension; the last
+ * two have columns that several parts of a block's threads share. */
 static void check_copied(const struct gb_kernel *k, char ta, char tb)
 {
     for (int x = 0; x < 12; x++) {

@@ -416,7 +416,8 @@ static void forget_ab(struct gb_product *p)
     };
 }
 
-/* By x, or natively if there is no memory for the parts of its numbers, or their copies. */
+/* By x, or natively if there is no memory for the parts of its numbers, or their
+ * copies. */
 static enum gb_answer queue_product(const struct gb_product *p, struct planned x,
                                     struct gb_engine *engine)
 {

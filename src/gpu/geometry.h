@@ -122,8 +122,8 @@ struct gb_needs {
 };
 
 struct gb_needs gb_plan_needs(const struct gb_plan *plan);
-/* The operands of a step (enum gb_repaired) that the row reads only from a copy, and the bytes of
- * their copies. */
+/* The operands of a step (enum gb_repaired) that the row reads only from a copy, and
+ * the bytes of their copies. */
 unsigned gb_plan_copied(const struct gb_plan *plan);
 size_t gb_plan_copies(const struct gb_plan *plan);
 

@@ -87,8 +87,8 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
     return s;
 }
 
-/* Operands that the row does not read as they were sent: there is one copy of each, since kernels
- * run in order. */
+/* Operands that the row does not read as they were sent: there is one copy of each,
+ * since kernels run in order. */
 static enum gb_status copy_operands(struct gb_pipeline *r, struct gb_gemm_args *args)
 {
     const struct gb_problem *p = &r->plan->p;

@@ -39,8 +39,8 @@ struct gb_pipeline {
     struct gb_exec_stats *stats;
     /* reduce: only with several splits; repair: only where operands are copied */
     struct gb_function *gemm, *reduce, *repair;
-    struct gb_emulated emulated;       /* instead of them, of such a row */
-    struct gb_integer integer;         /* likewise */
+    struct gb_emulated emulated; /* instead of them, of such a row */
+    struct gb_integer integer;   /* likewise */
     struct gb_operand a, b, c;
     struct gb_needs needs; /* the buffers that the lane has */
     struct gb_vectors vectors;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_repair: copies operands of 16-bit elements from any address and leading dimension to
- * aligned columns. What one pass over memory costs, the kernels for aligned operands win back.
+/* gemm_repair: copies operands of 16-bit elements from any address and leading
+ * dimension to aligned columns. What one pass over memory costs, the kernels for
+ * aligned operands win back.
  *
- * A thread writes vectors of 16 bytes, and asks for what all of them need before it waits: an
- * operand of a few MB is one wave of blocks, which takes as long as memory takes to answer. A
- * vector comes from the two aligned ones that it lies in, shifted: its neighbour's second is its
- * own first, which the L1 cache has. Nothing before the first element of a matrix or after its
- * last is read; what lies between columns may be.
+ * A thread writes vectors of 16 bytes, and asks for what all of them need before it
+ * waits: an operand of a few MB is one wave of blocks, which takes as long as memory
+ * takes to answer. A vector comes from the two aligned ones that it lies in, shifted:
+ * its neighbour's second is its own first, which the L1 cache has. Nothing before the
+ * first element of a matrix or after its last is read; what lies between columns may
+ * be.
  *
- * gb_repack_32 copies 32-bit operands to where they run along k, whichever way they ran before.
+ * gb_repack_32 copies 32-bit operands to where they run along k, whichever way they ran
+ * before.
  *
- * Beside them, what calls for matrices in device memory need: copies between any strides, and
- * lists of addresses. */
+ * Beside them, what calls for matrices in device memory need: copies between any
+ * strides, and lists of addresses. */
 #include "fused.h"
 #include "repair_args.h"
 #include "shift.h"
@@ -94,14 +97,15 @@ GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 3, r)
 }
 
 struct gb_repack_square {
-    /* of a vector, one after the other; one more, so that neither way of walking meets a bank
-     * twice */
+    /* of a vector, one after the other; one more, so that neither way of walking meets
+     * a bank twice */
     uint32_t at[GB_REPACK_SIDE][GB_REPACK_SIDE + 1];
 };
 
-/* A square of vectors by elements of them. A warp reads along memory and writes along memory; where
- * these differ, what it has read goes through shared memory. */
-GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit, gb_repack_square &square)
+/* A square of vectors by elements of them. A warp reads along memory and writes along
+ * memory; where these differ, what it has read goes through shared memory. */
+GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit,
+                              gb_repack_square &square)
 {
     constexpr int SIDE = GB_REPACK_SIDE, ROWS = GB_REPAIR_THREADS / 32;
     const int64_t across = unit / x.wide, tall = (x.deep + SIDE - 1) / SIDE;

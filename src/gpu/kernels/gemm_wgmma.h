@@ -8,8 +8,8 @@
  * place: wgmma takes both majors of 16-bit elements from shared memory. Those of 32 bits it takes
  * K-major alone, so rows of tf32 are one layout, and gb_repack_32 makes it of the others.
  *
- * Tile: BN of m by BM of n and 64 of k (128 bytes, the widest swizzle; of 32-bit elements, 32 of k). Accumulators: fp32, in
- * the registers of WGS warpgroups, each of which has MI times 64 columns of C and the whole
+ * Tile: BN of m by BM of n and 64 of k (128 bytes, the widest swizzle; of 32-bit elements, 32
+ * of k). Accumulators: fp32, in the registers of WGS warpgroups, each of which has MI times 64 columns of C and the whole
  * BN. One more warpgroup moves data: a single thread of it walks the tiles of a persistent
  * grid and fills a ring of STAGES buffers by TMA, far ahead of the products. Full and empty
  * buffers are told by barriers that are waited for by parity. The warpgroups share a ring but
@@ -35,9 +35,9 @@
  * waits before it touches memory. Tiles that fill no wave may be a launch of their own, whose
  * clusters share out k: gb_launch_tail().
  *
- * The order of the sum over k: tensor cores add 16 products at a time (of tf32, 8) to the fp32 sum, so
- * an element's bits depend on k's blocks of 16 (8) and on the splits of its tile, and not on the tile or
- * the launch. (Of a product with a tail the last tiles have splits: which these are follows from
+ * The order of the sum over k: tensor cores add 16 products at a time (of tf32, 8) to the
+ * fp32 sum, so an element's bits depend on k's blocks of 16 (8) and on the splits of its tile,
+ * and not on the tile or the launch. (Of a product with a tail the last tiles have splits: which these are follows from
  * the tile order and the number of multiprocessors.) */
 #ifndef GB_GEMM_WGMMA_H
 #define GB_GEMM_WGMMA_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in shared
- * memory, the tensor memory accelerator (TMA), and matrix products of warpgroups (wgmma). One
- * function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared memory are 32-bit. On host
- * fibers the same: wgmma_host.h.
+/* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in
+ * shared memory, the tensor memory accelerator (TMA), and matrix products of warpgroups
+ * (wgmma). One function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared
+ * memory are 32-bit. On host fibers the same: wgmma_host.h.
  *
  * A warpgroup is four warps. wgmma multiplies X (64 x 16) by Y (16 x n), both in shared
- * memory, into sums that the warpgroup's registers hold: thread t has, of every 8 columns,
- * rows r = t/32*16 + t%32/4 and r + 8, columns t%4*2 and t%4*2 + 1, in d[0..1] and d[2..3].
- * Of 32-bit elements k is 8: 32 bytes as well. */
+ * memory, into sums that the warpgroup's registers hold: thread t has, of every 8
+ * columns, rows r = t/32*16 + t%32/4 and r + 8, columns t%4*2 and t%4*2 + 1, in d[0..1]
+ * and d[2..3]. Of 32-bit elements k is 8: 32 bytes as well. */
 #ifndef GB_WGMMA_H
 #define GB_WGMMA_H
 
@@ -16,8 +16,8 @@
 #include "seam.h"
 #include "tensor_map.h"
 
-/* fp32 storage of which the tensor cores read the sign, 8 bits of exponent and the first 10 of
- * the fraction, whatever the others are. */
+/* fp32 storage of which the tensor cores read the sign, 8 bits of exponent and the
+ * first 10 of the fraction, whatever the others are. */
 struct gb_tf32 {
     uint32_t bits;
 };
@@ -26,11 +26,11 @@ struct gb_tf32 {
 template <class T>
 constexpr int gb_wgmma_k = 32 / (int)sizeof(T);
 
-/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as TMA's
- * 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has 64 of k, the
- * next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the next 8 of k follow
- * 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on (leading). Elements of 32 bits
- * are K-major, 32 of k to a row. */
+/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as
+ * TMA's 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has
+ * 64 of k, the next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the
+ * next 8 of k follow 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on
+ * (leading). Elements of 32 bits are K-major, 32 of k to a row. */
 enum { GB_ATOM_BYTES = 64 * 128 };
 
 template <bool MN>
@@ -434,7 +434,7 @@ struct GbWgmma;
     struct GbWgmma<n, gb_f16, X_MN, Y_MN> {                                            \
         GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
         {                                                                              \
-            GB_WGMMA_##n("k16.f32.f16.f16", GB_EITHER_MAJOR);                                                   \
+            GB_WGMMA_##n("k16.f32.f16.f16", GB_EITHER_MAJOR);                          \
         }                                                                              \
     };                                                                                 \
     template <int X_MN, int Y_MN>                                                      \

@@ -153,7 +153,8 @@ GB_INLINE uint32_t gb_host_swizzled(uint32_t at)
     return at ^ (at >> 7 & 7) << 4;
 }
 
-/* fp32's bits to those of the nearest tf32, of two the even one: beyond the largest, infinity. */
+/* fp32's bits to those of the nearest tf32, of two the even one: beyond the largest,
+ * infinity. */
 GB_INLINE uint32_t gb_host_rounded(uint32_t x)
 {
     if ((x & 0x7f800000u) == 0x7f800000u)
@@ -357,9 +358,9 @@ GB_INLINE float gb_host_cut(double x)
     return (float)x;
 }
 
-/* As the hardware does it (measured on an H200): the terms of a sum, the products and what it is
- * added to, are aligned to the largest of them and cut off at 25 bits after its first, and the sum
- * at fp32's. */
+/* As the hardware does it (measured on an H200): the terms of a sum, the products and
+ * what it is added to, are aligned to the largest of them and cut off at 25 bits after
+ * its first, and the sum at fp32's. */
 template <int N, class T, int X_MN, int Y_MN>
 GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
 {
