@@ -97,7 +97,7 @@ static bool lay_out(struct run *r)
             return false;
     }
     if (emulated(r))
-        return take(r, gb_emulated_bytes(&g), &r->g.partial);
+        return take(r, gb_emulated_bytes(o->kernel, &g), &r->g.partial);
     if (o->repair &&
         !take(r, gb_launch_repair_bytes(o->repair, o->a, o->b, &g), &r->repaired))
         return false;
