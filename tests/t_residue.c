@@ -283,6 +283,9 @@ struct more {
     bool of_b;
 };
 
+/* How many moduli the last product had. */
+static int wanted;
+
 /* C := alpha op(A) op(B) + beta C; what is answered: was anything left to native arithmetic? */
 static bool multiply(const struct gb_kernel *k, const struct operand *a,
                      const struct operand *b, double alpha, double beta, double *c,
@@ -293,7 +296,7 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     const int64_t n = b->vectors / (more.of_b ? more.batch : 1);
     const size_t bytes = (size_t)(ldc * n * more.batch) * sizeof *c;
     char name[96];
-    uint32_t *any = room(sizeof *any);
+    struct gb_residue_state *state = room(sizeof *state);
     struct gb_emulated f = {{NULL}};
     gb_devptr work;
     bool left;
@@ -333,9 +336,13 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     send(g.c, c, bytes);
     must(gb_emulated_launch(dev, stream, &f, k, &g, work, hardware ? 0 : 3), k->name);
     receive(c, g.c, bytes);
-    receive(any, gb_emulated_left(k, &g, work), sizeof *any);
-    left = *any != 0;
-    ops->host_free(dev, any);
+    receive(state, gb_emulated_left(k, &g, work), sizeof *state);
+    left = state->any != 0;
+    wanted = 0;
+    for (int i = 0; i < GB_MODULI_CHOICES; i++)
+        if (state->wanted[i])
+            wanted = GB_MODULI_LEAST + i;
+    ops->host_free(dev, state);
     ops->mem_free(dev, work);
     ops->mem_free(dev, g.c);
     return left;
@@ -540,6 +547,80 @@ static void check_batch(const struct gb_kernel *k)
     }
 }
 
+/* Panels of C's columns, of which one is left in part. */
+static void check_panels(const struct gb_kernel *k)
+{
+    enum { M = 140, N = 700 };
+    const int64_t deep = gb_emulated_least_k(k);
+    const int64_t whole = gb_residues_panel_bytes;
+    struct operand a = operand_new(M, deep, true, 0),
+                   b = operand_new(N, deep, false, 1);
+    const size_t bytes = sizeof(double) * M * N;
+    double *c = room(bytes), *old = room(bytes);
+    struct errors e;
+    bool left;
+
+    fill(&a, NORMAL, false);
+    fill(&b, NORMAL, true);
+    b.x[place(&b, 300, 9)] = 0x1p500;
+    for (int64_t i = 0; i < M * N; i++)
+        c[i] = old[i] = (double)(i % 13 - 6);
+    gb_residues_panel_bytes = 1; /* so that one is a tile's columns */
+    left = multiply(k, &a, &b, 1, 3, c, M, one);
+    gb_residues_panel_bytes = whole;
+    e = compare(&a, &b, 1, 3, old, c, M);
+    ok(e.worst <= 1 && left, "%s: by panels: %.4f of the bound", k->name, e.worst);
+    ops->host_free(dev, c);
+    ops->host_free(dev, old);
+    operand_drop(&a);
+    operand_drop(&b);
+}
+
+/* The more the magnitudes of a vector differ, the more moduli, and then it is left; just before that the
+ * error is still what is promised. */
+static void check_hand_over(const struct gb_kernel *k)
+{
+    enum { M = 64, N = 64, STEPS = 24 };
+    const int64_t deep = gb_emulated_least_k(k);
+    double *c = room(sizeof *c * M * N), worst = 0, ratio = 0;
+    int seen[GB_MODULI_MOST + 1] = {0}, before = 0, wrong = 0;
+
+    for (int step = 0; step < STEPS; step++) {
+        struct operand a = operand_new(M, deep, true, 0),
+                       b = operand_new(N, deep, false, 1);
+        const double phi = 0.1 * step;
+        struct errors e;
+        int moduli;
+
+        for (int64_t v = 0; v < M; v++)
+            for (int64_t l = 0; l < deep; l++) {
+                const double x = verify_normal(&rng), y = verify_normal(&rng);
+
+                a.x[place(&a, v, l)] = exp(phi * x) * (verify_next(&rng) % 2 ? -1 : 1);
+                b.x[place(&b, v, l)] = exp(phi * y);
+            }
+        multiply(k, &a, &b, 1, 0, c, M, one);
+        moduli = wanted ? wanted : GB_MODULI_MOST + 1; /* more than there are */
+        wrong += moduli < before;
+        before = moduli;
+        if (wanted) {
+            seen[wanted]++;
+            e = compare(&a, &b, 1, 0, NULL, c, M);
+            worst = isfinite(e.worst) ? fmax(worst, e.worst) : INFINITY;
+            ratio = fmax(ratio, sqrt(e.ours / e.chain));
+        }
+        operand_drop(&a);
+        operand_drop(&b);
+    }
+    ops->host_free(dev, c);
+    ok(wrong == 0 && seen[14] && seen[15] && seen[16] && before > GB_MODULI_MOST,
+       "%s: 14, 15, 16 moduli, and none: %d, %d, %d times of %d", k->name, seen[14],
+       seen[15], seen[16], STEPS);
+    ok(worst <= 1 && ratio <= 3,
+       "  till then at most %.4f of the bound, %.2f of the error of multiply-adds",
+       worst, ratio);
+}
+
 /* alpha 0 drops whatever A and B hold. */
 static void check_no_alpha(const struct gb_kernel *k)
 {
@@ -607,6 +688,8 @@ int main(void)
         check_special(k);
         check_some_left(k);
         check_batch(k);
+        check_panels(k);
+        check_hand_over(k);
         check_no_alpha(k);
     }
     if (rows == 0)

@@ -12,8 +12,7 @@ enum {
     PANEL = 256, /* panels are whole tiles of every row */
 };
 
-/* Of residues of B and of C there is no more at a time, or one panel. */
-static const int64_t most_panel_bytes = (int64_t)2 << 30;
+int64_t gb_residues_panel_bytes = (int64_t)2 << 30;
 
 static const int moduli[GB_MODULI_MOST] = GB_MODULI;
 
@@ -171,7 +170,7 @@ static struct places places_of(const struct gb_gemm_args *g, uint64_t work)
     };
     const int64_t column = GB_MODULI_MOST * (p.x[1].batch * deep + batch * rows_of(g));
 
-    p.panel = gb_min(gb_max(most_panel_bytes / column / PANEL, 1) * PANEL, g->n);
+    p.panel = gb_min(gb_max(gb_residues_panel_bytes / column / PANEL, 1) * PANEL, g->n);
     for (int i = 0; i < 2; i++) {
         struct gb_residue_side *x = &p.x[i];
 

@@ -10,6 +10,10 @@
 extern "C" {
 #endif
 
+/* Of residues of B and of C there is no more at a time, or one panel of C's columns. A test makes it
+ * small. */
+extern int64_t gb_residues_panel_bytes;
+
 /* What kernels must know of the moduli. */
 void gb_residues_cutting(struct gb_cut_args *args);
 void gb_residues_joining(struct gb_join_args *args);
