@@ -373,7 +373,8 @@ GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
             y[k][n] = gb_host_element<T>(op.y, Y_MN, n, k);
     for (int r = 0; r < 64; r++) {
         /* the four threads that hold a row, and where */
-        float *const *of = reinterpret_cast<float *const *>(d) + r / 16 * 32 + r % 8 * 4;
+        float *const *of =
+            reinterpret_cast<float *const *>(d) + r / 16 * 32 + r % 8 * 4;
         const int half = r % 16 / 8 * 2;
 
         for (int k = 0; k < DEEP; k++)
