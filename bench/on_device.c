@@ -10,6 +10,7 @@
 #include "device.h"
 #include "emulated.h"
 #include "gemm_args.h"
+#include "integer.h"
 #include "kernels.h"
 #include "launch.h"
 #include "modes.h"
@@ -69,6 +70,7 @@ struct device_shape {
     struct gb_extra extra;
     struct gb_function *gemm, *reduce, *repair, *pass;
     struct gb_emulated emulated;
+    struct gb_integer integer;
     size_t bytes_a, bytes_b, bytes_c;
     void *a, *b, *c0, *x, *y; /* on the host: set 0, C before a call, two results */
     struct operand dev_a, dev_b, dev_c, dev_d; /* d: the peers' C */
@@ -265,6 +267,8 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
 
     if (b->o->math == BENCH_EMULATED)
         p.math = GB_MATH_EMULATED;
+    else if (b->o->math == BENCH_FAST)
+        p.math = GB_MATH_FAST;
     if (b->o->kernel) {
         row = gb_kernel_find(b->o->kernel);
         if (!row)
@@ -303,10 +307,16 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
                                    layout(d->s->transb), symbol, sizeof(symbol)))
                 must(b->ops->module_get(b->dev, module, symbol, &d->emulated.step[i]),
                      symbol);
+    } else if (row->flags & GB_K_INTEGER) {
+        d->integer.gemm = d->gemm;
+        must(b->ops->module_get(b->dev, module, GB_BYTES_SYMBOL, &d->integer.bytes),
+             GB_BYTES_SYMBOL);
+        must(b->ops->module_get(b->dev, module, GB_SUMS_SYMBOL, &d->integer.sums),
+             GB_SUMS_SYMBOL);
     } else if (d->choice.repair)
         must(b->ops->module_get(b->dev, module_of(b, GB_REPAIR_FAMILY),
-                                GB_REPAIR_SYMBOL, &d->repair),
-             GB_REPAIR_SYMBOL);
+                                gb_launch_repair_symbol(row), &d->repair),
+             gb_launch_repair_symbol(row));
     return "";
 }
 
@@ -398,14 +408,18 @@ static struct gb_gemm_args arguments(const struct device_shape *d, int set)
     return g;
 }
 
+static const struct gb_offsets no_offsets;
+
 static size_t repair_bytes(const struct device_shape *d)
 {
     const struct gb_gemm_args g = arguments(d, 0);
 
     if (d->choice.kernel->flags & GB_K_EMULATED)
         return gb_emulated_bytes(d->choice.kernel, &g);
-    return gb_launch_repair_bytes(d->choice.repair, layout(d->s->transa),
-                                  layout(d->s->transb), &g);
+    if (d->choice.kernel->flags & GB_K_INTEGER)
+        return gb_integer_bytes(&g, &no_offsets);
+    return gb_launch_repair_bytes(d->choice.kernel, d->choice.repair,
+                                  layout(d->s->transa), layout(d->s->transb), &g);
 }
 
 static void prepare_bias(struct device_bench *b, struct device_shape *d)
@@ -509,10 +523,16 @@ static void launch_ours(struct device_bench *b, const struct device_shape *d, in
              row->name);
         return;
     }
+    if (row->flags & GB_K_INTEGER) {
+        must(gb_integer_launch(b->dev, b->stream, &d->integer, row, &g, &no_offsets,
+                               d->repaired, 0),
+             row->name);
+        return;
+    }
     if (d->choice.repair)
         must(gb_launch_repair(b->dev, b->stream, d->repair, row, d->choice.repair, la,
                               lb, d->repaired, &g),
-             GB_REPAIR_SYMBOL);
+             gb_launch_repair_symbol(row));
     must(gb_launch_gemm(b->dev, b->stream, d->gemm, row, la, lb, &g, 0), row->name);
     if (!(g.flags & GB_G_EPILOGUE))
         must(gb_launch_reduce(b->dev, b->stream, d->reduce, row, &g, 0),

@@ -75,8 +75,16 @@ struct gb_extra {
 
 /* The class of arithmetic that the user lets a product have (GEMMBLAS_MATH). */
 enum gb_math {
-    GB_MATH_NATIVE,  /* IEEE multiply-adds of the type */
-    GB_MATH_EMULATED /* whatever keeps the type's bound on the error */
+    GB_MATH_NATIVE,   /* IEEE multiply-adds of the type */
+    GB_MATH_EMULATED, /* whatever keeps the type's bound on the error */
+    GB_MATH_FAST      /* fp32 operands as tf32 */
+};
+
+/* Of integers, whose C is alpha (op(A) + a) (op(B) + b) + beta C + c: what is added to each
+ * element. The bias of what is fused is added to c. */
+struct gb_offsets {
+    int32_t a, b, c;
+    bool b_unsigned; /* the elements of B are 0 to 255, not -128 to 127 */
 };
 
 /* C := alpha op(A) op(B) + beta C, column-major, after the flavour has been normalised away.
@@ -94,6 +102,7 @@ struct gb_problem {
     int64_t batch;                /* of as many products; 0 is 1 */
     const struct gb_extra *extra; /* NULL: nothing is fused */
     enum gb_math math;
+    struct gb_offsets offsets; /* of GB_I8 */
 };
 
 /* Who called: for traces, statistics and the choice among several providers. */
@@ -122,7 +131,7 @@ static inline size_t gb_type_size(enum gb_type t)
 /* What products of it are summed in; and what its parts are, the real and the imaginary one. */
 static inline enum gb_type gb_type_acc(enum gb_type t)
 {
-    return t == GB_F16 || t == GB_BF16 ? GB_F32 : t;
+    return t == GB_F16 || t == GB_BF16 ? GB_F32 : t == GB_I8 ? GB_I32 : t;
 }
 
 static inline enum gb_type gb_type_part(enum gb_type t)

@@ -103,8 +103,9 @@ static bool parse_word(const char *word, size_t len, const char *const *words, i
 
 static const char *const route_words[] = {
     [GB_ROUTE_AUTO] = "auto", [GB_ROUTE_GPU] = "gpu", [GB_ROUTE_CPU] = "cpu"};
-static const char *const math_words[] = {
-    [GB_MATH_NATIVE] = "native", [GB_MATH_EMULATED] = "emulated"};
+static const char *const math_words[] = {[GB_MATH_NATIVE] = "native",
+                                         [GB_MATH_EMULATED] = "emulated",
+                                         [GB_MATH_FAST] = "fast"};
 static const char *const level_words[] = {[GB_LOG_NONE] = "none",
                                           [GB_LOG_ERROR] = "error",
                                           [GB_LOG_WARN] = "warn",
@@ -193,7 +194,7 @@ static const char *wanted(enum kind kind)
         [KIND_BYTES] = "bytes such as 512M",
         [KIND_ROUTE] = "auto, gpu or cpu, or a list such as auto,dgemm=gpu",
         [KIND_LEVEL] = "none, error, warn, info or debug",
-        [KIND_MATH] = "native or emulated",
+        [KIND_MATH] = "native, emulated or fast",
     };
 
     return text[kind];

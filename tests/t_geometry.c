@@ -10,8 +10,8 @@ enum { PLANS = 400, MOST = 24 };
 
 static struct gb_plan draw(struct verify_random *r)
 {
-    static const enum gb_type types[] = {GB_F16, GB_BF16, GB_F32,
-                                         GB_F64, GB_C32,  GB_C64};
+    static const enum gb_type types[] = {GB_F16, GB_BF16, GB_F32, GB_F64,
+                                         GB_C32, GB_C64,  GB_I8};
     enum gb_type type = types[verify_below(r, GB_COUNT(types))];
     struct gb_plan plan = {.group_m = 1 + (int)verify_below(r, 4)};
     struct gb_problem *p = &plan.p;
@@ -19,6 +19,10 @@ static struct gb_plan draw(struct verify_random *r)
     p->type = p->type_c = type;
     if (gb_type_size(type) == 2 && verify_below(r, 2))
         p->type_c = GB_F32;
+    if (type == GB_I8) {
+        p->type_c = GB_I32;
+        p->offsets.b_unsigned = verify_below(r, 2);
+    }
     p->transa = (enum gb_trans)verify_below(r, 4);
     p->transb = (enum gb_trans)verify_below(r, 4);
     p->m = 1 + verify_below(r, MOST);
@@ -274,9 +278,23 @@ static bool buffers_suffice(const struct gb_plan *plan, struct verify_random *r)
            (size_t)(needs.c.n * needs.c.ld * needs.c.cols) * needs.c.size;
     if (plan->kernel->flags & GB_K_EMULATED) /* all of what it works in */
         return needs.partial.n == 1 && gb_plan_bytes(plan) == most + needs.partial.size;
+    if (plan->kernel->flags & GB_K_INTEGER)
+        return needs.partial.n == (needs.partial.size > 0) &&
+               gb_plan_bytes(plan) == most + needs.partial.size;
     if (needs.partial.n)
         most += (size_t)plan->splits * (size_t)(plan->panel_m * plan->panel_n) *
                 gb_type_size(plan->kernel->type_acc);
+    if (plan->kernel->flags & GB_K_FAST) { /* copies of what does not run along k */
+        size_t copies = gb_plan_copies(plan), least = 0;
+
+        if (!gb_transposed(plan->p.transa))
+            least += (size_t)(plan->panel_m * plan->panel_k) * size;
+        if (gb_transposed(plan->p.transb))
+            least += (size_t)(plan->panel_n * plan->panel_k) * size;
+        if (copies < least || (copies > 0) != (least > 0))
+            return false;
+        most += copies;
+    }
     return needs.a.n == 1 + (a > 0) && needs.b.n == 1 + (b > 0) &&
            needs.c.n == 1 + (gb_plan_panels(plan) > 1) &&
            needs.partial.n == (plan->splits > 1 || gb_plan_ranges(plan) > 1) &&
@@ -339,9 +357,9 @@ static bool kernels_told(const struct gb_plan *plan, struct verify_random *r)
                                           (p->transb == GB_C || p->transb == GB_CONJ)))
             return false;
     }
-    if (plan->kernel->flags & GB_K_EMULATED) /* it works in it in any case */
-        return gb_plan_needs(plan).partial.n == 1;
-    return carried == (gb_plan_needs(plan).partial.n > 0);
+    /* (of rows that work in memory of their own no sum is carried) */
+    return (plan->kernel->flags & (GB_K_EMULATED | GB_K_INTEGER)) ||
+           carried == (gb_plan_needs(plan).partial.n > 0);
 }
 
 /* ---- one by hand ---- */

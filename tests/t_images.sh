@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The device images hold what the tables promise: for every configured architecture each row
-# of kernels.def in four layouts and its family's reduction (rows of pairs, "_c2", run the code of
-# the row of the same tile and have none of their own); no local memory (a kernel has no stack
-# frame of its own, so any frame is a spill); and main loops of the size that the tile implies. A
-# step of the main loop lies between two barriers. Kernels for Hopper alone have its matrix
-# instructions (HGMMA), one for each 16 of k and 64 columns of C, and its copies (UTMALDG); those
-# for tensor cores of sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
+# of kernels.def in four layouts (of tf32 in one) and its family's reduction (rows of pairs,
+# "_c2", run the code of the row of the same tile and have none of their own); no local
+# memory (a kernel has no stack frame of its own, so any frame is a spill); and main loops of
+# the size that the tile implies. A step of the main loop lies between two barriers. Kernels
+# for Hopper alone have its matrix instructions (HGMMA; of 8-bit integers IGMMA), one for each
+# 16 of k (8 of tf32) and 64 columns of C, and its copies (UTMALDG); those for tensor cores of
+# sm_80 and newer theirs (HMMA.16816), fed by LDSM from asynchronous copies
 # (LDGSTS) or, of ragged operands, from vectors; those in fp64 have DMMA.
 # shellcheck source=tests/testlib.sh
 . "$(dirname "$0")/testlib.sh"
@@ -67,7 +68,7 @@ while read -r family; do
     newer=$ptx
     family_archs=("${archs[@]}")
     case $family in
-    gemm_wgmma_* | gemm_emul_*)
+    gemm_wgmma_* | gemm_emul_* | gemm_int8)
         newer=
         family_archs=("$hopper")
         [[ " ${archs[*]} " == *" ${hopper%a}"* ]] || {
@@ -104,8 +105,15 @@ while read -r family; do
                 print "gb_rest_" tolower($3) "_" layouts[i]
             next
         }
+        $2 == family && family == "gemm_int8" {
+            print "gb_" $1 "\ngb_bytes_s8\ngb_sums_s8"
+            next
+        }
         $2 == family {
-            print "gb_" $1 "_nn\ngb_" $1 "_nt\ngb_" $1 "_tn\ngb_" $1 "_tt"
+            if (family ~ /_tf32$/) # operands along k alone
+                print "gb_" $1 "_tn"
+            else
+                print "gb_" $1 "_nn\ngb_" $1 "_nt\ngb_" $1 "_tn\ngb_" $1 "_tt"
             if (family !~ /^gemm_thin_/) # which adds up no splits
                 print "gb_reduce_" $5 "_" $4 }' "$tap_dir/rows" | sort -u >"$tap_dir/wanted"
         is "$(cat "$tap_dir/wanted")" "$(cut -d' ' -f1 "$tap_dir/usage")" \
@@ -133,21 +141,32 @@ while read -r family; do
                 "$family $arch: warpgroup products of tiles that TMA brings"
             continue
         fi
+        if [[ $family == gemm_int8 ]]; then
+            # 4 of 32 of k per buffer, each for 64 columns of a warpgroup
+            is '' "$("$cuobjdump" -sass -arch "$arch" "$image" | awk '
+                /Function :/ { name = $3 }
+                / IGMMA\..*\.S8\.S8/ { products[name]++ }
+                / UTMALDG/ { loads[name]++ }
+                name ~ /^gb_gemm_int8_/ { kernels[name] = 1 }
+                END { for (n in kernels) if (products[n] < 4 || loads[n] < 2) print n, products[n] + 0 }')" \
+                "$family $arch: warpgroup products of tiles that TMA brings"
+            continue
+        fi
         if [ "$arch" = "$hopper" ] && [[ $family == gemm_wgmma_* ]]; then
             "$cuobjdump" -sass -arch "$arch" "$image" | awk '
                 /Function :/ { name = $3 }
                 / HGMMA\./ { products[name]++ }
                 / UTMALDG/ { loads[name]++ }
                 END { for (n in products) print n, products[n], loads[n] + 0 }' >"$tap_dir/hopper"
-            # 4 of 16 per buffer, each for 64 columns of a warpgroup; in the loop, and once
-            # more for the first buffer of carried sums, which stands by itself
+            # 4 of 16 (tf32: 8) per buffer, each for 64 columns of a warpgroup; in the loop, and
+            # once more for the first buffer of carried sums, which stands by itself
             is '' "$(awk -v family="$family" '
                 NR == FNR { products[$1] = $2; loads[$1] = $3; next }
                 $2 == family {
                     split($9, threads, /[()]/) # 128*(warpgroups that multiply)+128
                     want = 2 * 4 * $7 / 64 / threads[2]
-                    split("nn nt tn tt", layout)
-                    for (i = 1; i <= 4; i++) {
+                    layouts = split(family ~ /_tf32$/ ? "tn" : "nn nt tn tt", layout)
+                    for (i = 1; i <= layouts; i++) {
                         n = "gb_" $1 "_" layout[i]
                         if (products[n] < want || loads[n] < 2)
                             print n, "HGMMA", products[n] + 0, "of", want, "UTMALDG",

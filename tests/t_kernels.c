@@ -313,25 +313,28 @@ static struct gb_function *function(const struct gb_kernel *k, const char *symbo
 /* Copies of what the row cannot read; their memory. */
 static gb_devptr repair(const struct product *p, struct gb_gemm_args *g)
 {
-    static struct gb_function *f;
     static struct gb_module *m;
     const struct gb_image *image = gb_image_find(GB_REPAIR_FAMILY, &dev->info);
+    const char *symbol = gb_launch_repair_symbol(p->k);
     unsigned which = 1 + (unsigned)(draw() % 3);
+    struct gb_function *f;
     gb_devptr work;
 
-    if (!f) {
+    if (!m)
         must(ops->module_load(dev, GB_REPAIR_FAMILY, image ? image->data : NULL,
                               image ? image->bytes : 0, &m),
              GB_REPAIR_FAMILY);
-        must(ops->module_get(dev, m, GB_REPAIR_SYMBOL, &f), GB_REPAIR_SYMBOL);
-    }
-    if (p->k->align > gb_type_size(p->k->type))
+    must(ops->module_get(dev, m, symbol, &f), symbol);
+    if (!p->copied) /* its operands are aligned: what it wants, and what it does not */
+        which = (which & 2) |
+                gb_launch_repaired(p->k, p->ta, p->tb, p->k->align, p->k->align);
+    else if (p->k->align > gb_type_size(p->k->type))
         which = GB_REPAIR_A | GB_REPAIR_B; /* else it takes what it is given */
-    must(ops->mem_alloc(dev, gb_max(gb_launch_repair_bytes(which, p->ta, p->tb, g), 1),
+    must(ops->mem_alloc(dev,
+                        gb_max(gb_launch_repair_bytes(p->k, which, p->ta, p->tb, g), 1),
                         &work),
          "mem_alloc");
-    must(gb_launch_repair(dev, stream, f, p->k, which, p->ta, p->tb, work, g),
-         GB_REPAIR_SYMBOL);
+    must(gb_launch_repair(dev, stream, f, p->k, which, p->ta, p->tb, work, g), symbol);
     return work;
 }
 
@@ -489,6 +492,7 @@ static void compute(const struct product *p, const struct operand *a,
         .flags = p->uplo | (p->conj_a ? GB_G_CONJ_A : 0) |
                  (p->conj_b ? GB_G_CONJ_B : 0) | (beta_zero ? GB_G_BETA_ZERO : 0),
     };
+    const bool copied = p->copied || (k->flags & GB_K_FAST);
     struct gb_gemm_args launched;
     gb_devptr work;
     char symbol[96];
@@ -517,11 +521,11 @@ static void compute(const struct product *p, const struct operand *a,
         if (splits == 1 ? g.k_end == p->kk : gb_launch_sums_splits(k, &g))
             g.flags |= GB_G_EPILOGUE;
         launched = g;
-        work = p->copied ? repair(p, &launched) : 0;
+        work = copied ? repair(p, &launched) : 0;
         must(gb_launch_gemm(dev, stream, function(k, symbol), k, p->ta, p->tb,
                             &launched, p->grid),
              symbol);
-        if (p->copied) {
+        if (copied) {
             must(ops->stream_sync(dev, stream), "stream_sync");
             ops->mem_free(dev, work);
         }
@@ -1084,8 +1088,8 @@ static void check_tail(const struct gb_kernel *k, char ta, char tb)
     }
 }
 
-/* Operands of 16-bit elements that begin anywhere and have any leading dimension; the last two
- * have columns that several parts of a block's threads share. */
+/* Operands of such rows that begin anywhere and have any leading dimension; the last
+ * two have columns that several parts of a block's threads share. */
 static void check_copied(const struct gb_kernel *k, char ta, char tb)
 {
     for (int x = 0; x < 12; x++) {
@@ -1161,14 +1165,14 @@ static void check_special(const struct gb_kernel *k)
     operands_drop(&o);
 }
 
-/* The least denormal of the type times 1 is itself, in and out. */
+/* The least denormal of the type, or of tf32, times 1 is itself, in and out. */
 static void check_denormals(const struct gb_kernel *k)
 {
     static const double least[GB_TYPES] = {0x1p-24,  0x1p-133,  0x1p-149, 0x1p-1074,
                                            0x1p-149, 0x1p-1074, 0,        0};
     struct product p = plain(k, 'n', 'n');
     struct operands o = operands_new(&p, small);
-    double x = least[k->type];
+    double x = k->flags & GB_K_FAST ? 0x1p-136 : least[k->type];
 
     put(k->type, o.a.host, 0, (struct value){x, 0});
     put(k->type, o.b.host, 0, (struct value){1, 0});
@@ -1295,6 +1299,8 @@ int main(void)
             skip("%s: not among GB_TEST_ROWS", k->name);
         else if (k->flags & GB_K_EMULATED)
             skip("%s: t_emul has it", k->name);
+        else if (k->flags & GB_K_INTEGER)
+            skip("%s: t_int8 has it", k->name);
         else if (!runs(k))
             skip("%s: not for %s", k->name, dev->info.arch_name);
         else if (hardware && !gb_image_find(k->family, &dev->info))

@@ -18,6 +18,7 @@ static struct {
     struct gb_tma_args args, earlier; /* of the launch before */
     uint32_t earlier_grid, earlier_cluster;
     struct gb_repair_args repair;
+    struct gb_repack_args repack;
     size_t bytes;
     struct gb_tensor tensor[3];
     int launches, maps;
@@ -39,6 +40,7 @@ static enum gb_status note_launch(struct gb_device *dev, struct gb_stream *s,
     seen.bytes = bytes;
     memcpy(&seen.args, args, bytes < sizeof seen.args ? bytes : sizeof seen.args);
     memcpy(&seen.repair, args, bytes < sizeof seen.repair ? bytes : sizeof seen.repair);
+    memcpy(&seen.repack, args, bytes < sizeof seen.repack ? bytes : sizeof seen.repack);
     return GB_SUCCESS;
 }
 
@@ -459,7 +461,7 @@ static void test_repair(void)
     g.a_batch = 333 * 1003;
     ok(!gb_launch_takes(k, &g), "ragged operands");
     r = g;
-    bytes = gb_launch_repair_bytes(GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
+    bytes = gb_launch_repair_bytes(k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
     memset(&seen, 0, sizeof seen);
     is_int(GB_SUCCESS,
            gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't',
@@ -499,6 +501,59 @@ static void test_repair(void)
     is_int(0, seen.launches, "nothing to copy");
 }
 
+/* Rows for tf32 read operands along k. */
+static void test_repack(void)
+{
+    const struct gb_kernel *k = gb_kernel_find("gemm_wgmma_tf32_64x64x32");
+    struct gb_gemm_args g = product("nt", 1001, 77, 333), r;
+    size_t bytes;
+
+    is_int(0, (int)gb_launch_repaired(k, 't', 'n', 16, 16),
+           "what runs along k is read");
+    is_int(GB_REPAIR_A, (int)gb_launch_repaired(k, 't', 'n', 8, 16), "unless ragged");
+    is_int(GB_REPAIR_A | GB_REPAIR_B, (int)gb_launch_repaired(k, 'n', 't', 128, 128),
+           "what does not is copied");
+    g.alpha[0] = 1;
+    g.a += 4;
+    g.a_k = 1003;
+    g.b_k = 80;
+    g.batch = 3;
+    g.a_batch = 333 * 1003;
+    ok(!gb_launch_takes(k, &g), "nor does the row take it");
+    r = g;
+    bytes = gb_launch_repair_bytes(k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't', &g);
+    memset(&seen, 0, sizeof seen);
+    is_int(GB_SUCCESS,
+           gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A | GB_REPAIR_B, 'n', 't',
+                            0x100000, &r),
+           "copies");
+    ok(r.a == 0x100000 && r.b > r.a && r.b % 256 == 0 && r.b < 0x100000 + bytes &&
+           bytes == (3 * (size_t)r.a_batch + 424 * 64) * 4,
+       "in one workspace");
+    ok(gb_launch_takes(k, &r) && r.a_m == 352 && r.a_k == 1 && r.b_k == 1 &&
+           r.b_n == 352 && r.a_batch >= 352 * 1001 && r.b_batch == 0,
+       "run along k, in whole lines of memory");
+    ok(seen.repack.x[0].vectors == 1001 && seen.repack.x[0].deep == 333 &&
+           seen.repack.x[0].from_vector == 1 && seen.repack.x[0].from_deep == 1003 &&
+           seen.repack.x[0].batch == 3 && seen.repack.x[0].from == g.a &&
+           seen.repack.x[0].units == 16 * 6 * 3,
+       "of A, each matrix");
+    ok(seen.repack.x[1].vectors == 77 && seen.repack.x[1].from_deep == 80 &&
+           seen.repack.x[1].batch == 1 && seen.repack.x[1].units == 2 * 6,
+       "of B once: it is broadcast");
+    for (int x = 0; x < 2; x++) {
+        r = g;
+        r.alpha[0] = x;
+        r.k_end = x ? 0 : r.k_end;
+        seen.launches = 0;
+        is_int(
+            GB_SUCCESS,
+            gb_launch_repair(&dev, NULL, NULL, k, GB_REPAIR_A, 'n', 't', 0x100000, &r),
+            x ? "no k" : "alpha 0");
+        is_int(0, seen.launches, "nothing is read");
+    }
+}
+
 int main(void)
 {
     plan_lazy();
@@ -513,5 +568,6 @@ int main(void)
     test_together();
     test_tail();
     test_repair();
+    test_repack();
     return 0;
 }

@@ -163,7 +163,7 @@ static void test_kernel_choice(void)
     p = problem(GB_F64, 8192, 8192, 8192);
     found = gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c);
     ok(found && c.splits == 1, "many tiles are not");
-    p.type = GB_I8;
+    p.type = GB_I32;
     ok(!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c),
        "a type without kernels has no plan");
 }
@@ -338,6 +338,127 @@ static void test_emulated(void)
                  d.kernel != c.kernel || d.splits != c.splits || d.chosen != c.chosen;
     }
     is_int(0, wrong, "fp16 is planned as ever");
+}
+
+/* Rows for tf32 are for those who ask, and where they are quicker. */
+static void test_fast(void)
+{
+    static const unsigned copied[] = {GB_REPAIR_A, GB_REPAIR_A | GB_REPAIR_B, 0,
+                                      GB_REPAIR_B}; /* NN NT TN TT */
+    struct gb_problem p = problem(GB_F32, 4096, 4096, 4096);
+    struct gb_choice c = {0}, d = {0};
+    struct gb_plan plan;
+    int wrong = 0;
+
+    p.math = GB_MATH_FAST;
+    if (!gb_plan_model(&p, &gb_model_typical, 16, 16, 0, &c) ||
+        !(c.kernel->flags & GB_K_FAST)) {
+        skip("built without rows for tf32");
+        return;
+    }
+    for (int64_t side = 16; side <= 16384; side *= 2) {
+        p = problem(GB_F32, side, side, side);
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 128, 128, &c) ||
+                 (c.kernel->flags & GB_K_FAST);
+        p.math = GB_MATH_EMULATED;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 128, 128, &d) ||
+                 (d.kernel->flags & GB_K_FAST);
+        p.math = GB_MATH_FAST;
+        wrong += !gb_plan_kernel(&p, &gb_model_typical, 128, 128, &d) ||
+                 (d.kernel->flags & GB_K_EMULATED) ||
+                 (d.seconds > c.seconds && c.chosen == GB_BY_MODEL);
+    }
+    is_int(0, wrong, "tf32 is for MATH=fast alone, and where it is quicker");
+    for (int x = 0; x < 8; x++) {
+        const uint32_t align = x & 4 ? 4 : 16;
+
+        p.m = p.n = p.k = 4096;
+        p.transa = x & 2 ? GB_T : GB_N;
+        p.transb = x & 1 ? GB_T : GB_N;
+        wrong += !gb_plan_model(&p, &gb_model_typical, align, align, 0, &c) ||
+                 !(c.kernel->flags & GB_K_FAST) ||
+                 c.repair != (align == 4 ? GB_REPAIR_A | GB_REPAIR_B : copied[x & 3]) ||
+                 (c.repair != 0) != (c.terms.copies > 0);
+    }
+    is_int(0, wrong, "what does not run along k, or is ragged, is copied and counted");
+    p.uplo = GB_LOWER;
+    ok(gb_plan_model(&p, &gb_model_typical, 128, 128, 0, &c) &&
+           !(c.kernel->flags & GB_K_FAST),
+       "a triangle is native");
+    for (int t = GB_F16; t < GB_TYPES; t++)
+        for (int64_t side = 16; t != GB_F32 && side < 5000; side += 333) {
+            bool one, other;
+
+            p = problem((enum gb_type)t, side, side, side);
+            one = gb_plan_kernel(&p, &gb_model_typical, 128, 128, &c);
+            p.math = GB_MATH_FAST;
+            other = gb_plan_kernel(&p, &gb_model_typical, 128, 128, &d);
+            wrong +=
+                one != other || (one && (c.kernel != d.kernel || c.splits != d.splits ||
+                                         c.chosen != d.chosen));
+        }
+    is_int(0, wrong, "other types are planned as ever");
+    p = problem(GB_F32, 4096, 4096, 4096);
+    p.math = GB_MATH_FAST;
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
+           (plan.kernel->flags & GB_K_FAST) && gb_plan_copied(&plan) == GB_REPAIR_A &&
+           gb_plan_copies(&plan) >=
+               (size_t)(plan.panel_m * plan.panel_k) * sizeof(float),
+       "staged, a panel's copies have room");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)16 << 20, &plan) == GB_OK &&
+           (plan.kernel->flags & GB_K_FAST) && plan.panel_k < p.k &&
+           plan.panel_k % plan.kernel->tile_k == 0 && gb_plan_bytes(&plan) <= 16 << 20,
+       "short of memory, k is cut between its buffers");
+}
+
+/* 8-bit integers: operands that lie along k are read where they are, of one sign. */
+static void test_integers(void)
+{
+    struct gb_problem p = problem(GB_I8, 4096, 4096, 4096);
+    struct gb_choice c = {0};
+    struct gb_plan plan;
+    double quick;
+    int wrong = 0;
+
+    p.type_c = GB_I32;
+    p.transa = GB_T;
+    if (!gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c)) {
+        skip("built without rows for 8-bit integers");
+        return;
+    }
+    ok((c.kernel->flags & GB_K_INTEGER) && c.repair == 0 && c.splits == 1 &&
+           c.tail == 0,
+       "TN is read in place");
+    quick = c.seconds;
+    for (int x = 1; x < 8; x++) { /* A along m, B along n, B without sign */
+        const unsigned copied = (x & 1 ? GB_REPAIR_A : 0u) | (x & 6 ? GB_REPAIR_B : 0u);
+
+        p.transa = x & 1 ? GB_N : GB_T;
+        p.transb = x & 2 ? GB_T : GB_N;
+        p.offsets.b_unsigned = x & 4;
+        wrong +=
+            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) ||
+            c.repair != copied || c.seconds <= quick;
+    }
+    is_int(0, wrong, "others are copied, and that is counted");
+    p.transa = GB_T;
+    p.transb = GB_N;
+    p.offsets.b_unsigned = false;
+    ok(gb_plan_model(&p, &gb_model_typical, 1, 16, 0, &c) && c.repair == GB_REPAIR_A,
+       "so are those that are not aligned");
+    for (int i = 0; i < gb_kernel_count; i++)
+        if (gb_kernels[i].flags & GB_K_INTEGER)
+            wrong += gb_plan_row(&p, &gb_model_typical, &gb_kernels[i], GB_PLAN_LINE,
+                                 GB_PLAN_LINE, 0, 2, &c);
+    is_int(0, wrong, "no such row has splits");
+    p.offsets.b_unsigned = true;
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
+           plan.panel_k == p.k &&
+           gb_plan_needs(&plan).partial.size > (size_t)(plan.panel_n * p.k),
+       "staged, what is copied of a panel has room");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)8 << 20, &plan) == GB_OK &&
+           plan.panel_k == p.k && gb_plan_bytes(&plan) <= 8 << 20,
+       "short of memory, panels of all of k are smaller");
 }
 
 /* Tiles that fill no turn of the grid, and operands that are read once. */
@@ -723,6 +844,8 @@ int main(void)
     test_tma_choice();
     test_emulated();
     test_emulated_f64();
+    test_fast();
+    test_integers();
     test_tail_and_hints();
     test_mma_choice();
     test_native();

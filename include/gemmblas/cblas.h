@@ -90,6 +90,32 @@ void cblas_gemm_bf16bf16f32(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE transa,
                             const uint16_t *a, int lda, const uint16_t *b, int ldb,
                             float beta, float *c, int ldc);
 
+/* 8-bit integers: C := alpha (op(A) + ao) (op(B) + bo) + beta C + C_offset, where ao and bo are
+ * added to every element. Column-major, A is signed (int8_t) and B unsigned (uint8_t);
+ * row-major, A is unsigned and B signed. CblasFixOffset: every element of C_offset is co[0];
+ * CblasRowOffset: each of its rows is co[0..n-1]; CblasColOffset: each of its columns is
+ * co[0..m-1]. The product of the integers is taken modulo 2^32; alpha, beta and C_offset are applied
+ * to it in double precision, and the result is rounded to the nearest integer, of two the even
+ * one, and kept inside int32_t. With an alpha of 1, and a beta of 0 or 1, all is exact but for
+ * what is beyond. Positions of illegal arguments: 1 layout, 2 transa, 3 transb, 4 offsetc, 5 m, 6 n,
+ * 7 k, 10 lda, 13 ldb, 17 ldc. */
+typedef enum CBLAS_OFFSET {
+    CblasRowOffset = 171,
+    CblasColOffset = 172,
+    CblasFixOffset = 173
+} CBLAS_OFFSET;
+void cblas_gemm_s8u8s32(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE transa,
+                        CBLAS_TRANSPOSE transb, CBLAS_OFFSET offsetc, int m, int n,
+                        int k, float alpha, const void *a, int lda, int8_t ao,
+                        const void *b, int ldb, int8_t bo, float beta, int32_t *c,
+                        int ldc, const int32_t *co);
+void cblas_gemm_s8u8s32_64(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE transa,
+                           CBLAS_TRANSPOSE transb, CBLAS_OFFSET offsetc, int64_t m,
+                           int64_t n, int64_t k, float alpha, const void *a,
+                           int64_t lda, int8_t ao, const void *b, int64_t ldb,
+                           int8_t bo, float beta, int32_t *c, int64_t ldc,
+                           const int32_t *co);
+
 #endif
 #ifndef OPENBLAS_VERSION
 

@@ -40,7 +40,9 @@ enum gemmblas_type {
     GEMMBLAS_F32,
     GEMMBLAS_F64,
     GEMMBLAS_C32, /* complex of two f32 */
-    GEMMBLAS_C64  /* complex of two f64 */
+    GEMMBLAS_C64, /* complex of two f64 */
+    GEMMBLAS_S8,  /* signed 8-bit integers */
+    GEMMBLAS_S32  /* of C alone */
 };
 
 enum gemmblas_activation {
@@ -100,8 +102,14 @@ struct gemmblas_product {
  *   C := act(row_scale(i) * col_scale(j) * alpha * (A B)(i,j) + beta * C(i,j) + bias)
  * in the accumulator's type (f32 for 16-bit types, else that of A and B), rounded once to the
  * type of C. Pairs of types: f16 and bf16 with a C of the same or of f32; the others with
- * their own. Complex types have no activation. With beta 0, C is not read; with alpha 0 or k 0,
- * neither A nor B.
+ * their own; s8 with a C of s32. Complex types have no activation. With beta 0, C is not read;
+ * with alpha 0 or k 0, neither A nor B.
+ *
+ * Of s8, A B is summed modulo 2^32; alpha, beta and the bias, which is of s32, are applied to
+ * that in double precision, and the result is rounded to the nearest integer (of two the even one)
+ * and kept inside int32_t. With an alpha of 1, and a beta of 0 or 1, all is exact but for what is
+ * beyond. There are neither scales nor activations (GEMMBLAS_E_TYPE). Arrays of addresses in
+ * device memory are GEMMBLAS_E_UNSUPPORTED.
  *
  * No element of C may be another one's, in the whole batch, nor one of any A, B or vector that is
  * read. Matrices that interleave are legal: where both have the same strides and sizes of

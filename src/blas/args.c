@@ -204,6 +204,79 @@ int gb_cblas_gemm_parse(const struct gb_routine *r, const struct gb_cblas_gemm *
     return 0;
 }
 
+/* ---- integers ---- */
+
+/* Forms of C_offset; 0 when illegal. */
+enum offset { OFFSET_ROW = 171, OFFSET_COLUMN = 172, OFFSET_FIXED = 173 };
+
+static int offset_of_letter(char c)
+{
+    switch (c) {
+    case 'R':
+    case 'r':
+        return OFFSET_ROW;
+    case 'C':
+    case 'c':
+        return OFFSET_COLUMN;
+    case 'F':
+    case 'f':
+        return OFFSET_FIXED;
+    default:
+        return 0;
+    }
+}
+
+/* Of the problem, in which operands may have changed places: then they, and the rows and columns
+ * of C, are each other's. The one on the right has no sign: that is A of a row-major call. */
+static void add_offsets(struct gb_problem *p, bool swap, int form, int8_t ao, int8_t bo,
+                        const int32_t *co, struct gb_extra *extra)
+{
+    p->offsets = (struct gb_offsets){
+        .a = swap ? bo : ao, .b = swap ? ao : bo, .b_unsigned = true};
+    if (p->m == 0 || p->n == 0)
+        return;
+    if (form == OFFSET_FIXED) {
+        memcpy(&p->offsets.c, co, sizeof *co);
+        return;
+    }
+    *extra = (struct gb_extra){.bias = co, .bias_cols = (form == OFFSET_ROW) != swap};
+    p->extra = extra;
+}
+
+int gb_f77_integer_parse(const struct gb_routine *r, const struct gb_f77_integer *args,
+                         enum gb_int_width width, struct gb_problem *p,
+                         struct gb_extra *extra)
+{
+    /* from gemm's numbers to those of a longer list */
+    static const uint8_t number[14] = {
+        [1] = 1, [2] = 2, [3] = 4, [4] = 5, [5] = 6, [8] = 9, [10] = 12, [13] = 16};
+    int info = gb_f77_gemm_parse(r, &args->gemm, width, p);
+    int form = offset_of_letter(*args->offsetc);
+
+    if (form == 0 && (info == 0 || info > 2))
+        return 3;
+    if (info == 0)
+        add_offsets(p, false, form, *args->ao, *args->bo, args->co, extra);
+    return number[info];
+}
+
+int gb_cblas_integer_parse(const struct gb_routine *r,
+                           const struct gb_cblas_integer *args, enum gb_int_width width,
+                           struct gb_problem *p, struct gb_extra *extra)
+{
+    static const uint8_t number[15] = {[1] = 1, [2] = 2,  [3] = 3,   [4] = 5,  [5] = 6,
+                                       [6] = 7, [9] = 10, [11] = 13, [14] = 17};
+    int info = gb_cblas_gemm_parse(r, &args->gemm, width, p);
+    int form = args->offsetc;
+
+    if ((form < OFFSET_ROW || form > OFFSET_FIXED) && (info == 0 || info > 3))
+        return 4;
+    if (info == 0)
+        add_offsets(p, args->gemm.layout == ROW_MAJOR, form, args->ao, args->bo,
+                    args->co, extra);
+    return number[info];
+}
+
 /* One line when nobody handles it, whatever GEMMBLAS_LOG says: the BLAS would print
  * too. */
 static void complain(const char *name, int info)
@@ -306,5 +379,36 @@ struct gb_forward gb_cblas_gemm(struct gb_real *real, enum gb_routine_id id,
 
     if (info && !provider.fn)
         report_cblas(r, info, args);
+    return next;
+}
+
+struct gb_forward gb_f77_integer(struct gb_real *real, enum gb_routine_id id,
+                                 const struct gb_f77_integer *args, const void *caller)
+{
+    const struct gb_routine *r = &gb_routines[id];
+    struct gb_provider provider = gb_real_find(real, caller);
+    struct gb_extra extra;
+    struct gb_problem p;
+    int info = gb_f77_integer_parse(r, args, provider.width, &p, &extra);
+    struct gb_forward next = decide(&p, r, real, provider, caller, info);
+
+    if (info && !provider.fn)
+        report_f77(r, info, provider.width);
+    return next;
+}
+
+struct gb_forward gb_cblas_integer(struct gb_real *real, enum gb_routine_id id,
+                                   const struct gb_cblas_integer *args,
+                                   const void *caller)
+{
+    const struct gb_routine *r = &gb_routines[id];
+    struct gb_provider provider = gb_real_find(real, caller);
+    struct gb_extra extra;
+    struct gb_problem p;
+    int info = gb_cblas_integer_parse(r, args, provider.width, &p, &extra);
+    struct gb_forward next = decide(&p, r, real, provider, caller, info);
+
+    if (info && !provider.fn)
+        report_cblas(r, info, &args->gemm);
     return next;
 }

@@ -48,6 +48,21 @@ struct gb_cblas_gemm {
     int64_t ldc;
 };
 
+/* Those of a gemm of integers, as oneMKL has it: C_offset is one number ('F'), or the row ('R') or
+ * column ('C') that each of its rows or columns is. */
+struct gb_f77_integer {
+    struct gb_f77_gemm gemm;
+    const char *offsetc;
+    const int8_t *ao, *bo;
+    const int32_t *co;
+};
+struct gb_cblas_integer {
+    struct gb_cblas_gemm gemm;
+    int offsetc;
+    int8_t ao, bo;
+    const int32_t *co;
+};
+
 /* What remains for the entry to do: call fn with the caller's own arguments unless it
  * is NULL, and then unlock if locked. */
 struct gb_forward {
@@ -59,6 +74,11 @@ struct gb_forward gb_f77_gemm(struct gb_real *real, enum gb_routine_id id,
                               const struct gb_f77_gemm *args, const void *caller);
 struct gb_forward gb_cblas_gemm(struct gb_real *real, enum gb_routine_id id,
                                 const struct gb_cblas_gemm *args, const void *caller);
+struct gb_forward gb_f77_integer(struct gb_real *real, enum gb_routine_id id,
+                                 const struct gb_f77_integer *args, const void *caller);
+struct gb_forward gb_cblas_integer(struct gb_real *real, enum gb_routine_id id,
+                                   const struct gb_cblas_integer *args,
+                                   const void *caller);
 
 /* Pure. They fill *p from the arguments and answer 0, or the number of the first
  * illegal argument as the reference numbers it (p is then only for traces). */
@@ -66,5 +86,12 @@ int gb_f77_gemm_parse(const struct gb_routine *r, const struct gb_f77_gemm *args
                       enum gb_int_width width, struct gb_problem *p);
 int gb_cblas_gemm_parse(const struct gb_routine *r, const struct gb_cblas_gemm *args,
                         enum gb_int_width width, struct gb_problem *p);
+/* p->extra may be `extra`. */
+int gb_f77_integer_parse(const struct gb_routine *r, const struct gb_f77_integer *args,
+                         enum gb_int_width width, struct gb_problem *p,
+                         struct gb_extra *extra);
+int gb_cblas_integer_parse(const struct gb_routine *r,
+                           const struct gb_cblas_integer *args, enum gb_int_width width,
+                           struct gb_problem *p, struct gb_extra *extra);
 
 #endif

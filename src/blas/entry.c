@@ -60,6 +60,24 @@
 #define PLAIN 1
 #include "flavour_half.h"
 
+#define F77(base) GB_CAT(base, _)
+#define CBLAS(base) GB_CAT(cblas_, base)
+#define BITS 32
+#define PLAIN 1
+#include "flavour_integer.h"
+
+#define F77(base) base
+#define BARE
+#define BITS 32
+#define PLAIN 1
+#include "flavour_integer.h"
+
+#define F77(base) GB_CAT(base, _64_)
+#define CBLAS(base) GB_CAT3(cblas_, base, _64)
+#define BITS 64
+#define PLAIN 0
+#include "flavour_integer.h"
+
 GB_FUNCTION("gb_resolve_bare", ".hidden gb_resolve_bare\n\t.globl", GB_RESOLVER)
 
 void *gb_bare_target(struct gb_bare *bare, const void *caller)

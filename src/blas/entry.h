@@ -40,7 +40,7 @@ void ENTRY(void);
 void RESOLVER(void);
 struct gb_bare SLOT = {
     .target = (void *)RESOLVER, .entry = (void *)ENTRY, .real = &REAL};
-GB_ENTRY_BARE(SYMBOL, SLOT, ENTRY, RESOLVER, REAL, SLOW)
+GB_ENTRY_BARE(SYMBOL, SLOT, ENTRY, RESOLVER, REAL, SLOW, GB_SIZE_F77_32)
 #undef ENTRY
 #undef SLOT
 #undef RESOLVER

@@ -37,6 +37,8 @@ _Static_assert(offsetof(struct gb_real, fast) == 0, "entries jump through the st
 #define GB_SIZE_CBLAS_32                                                               \
     "\tmovslq %ecx, %rax\n\tmovslq %r8d, %r10\n\tmovslq %r9d, %r11\n"                  \
     "\timulq %r10, %rax\n\timulq %r11, %rax\n"
+/* Where an argument of the size is on the stack: as if it were large. */
+#define GB_SIZE_ANY "\tmovq $-1, %rax\n"
 #define GB_SIZE_CBLAS_64 "\tmovq %rcx, %rax\n\timulq %r8, %rax\n\timulq %r9, %rax\n"
 #define GB_CHOOSE(real, slow)                                                          \
     "\tcmpq gb_fast(%rip), %rax\n\tjae " slow "\n\tjmp *" real "(%rip)\n"
@@ -79,6 +81,7 @@ _Static_assert(offsetof(struct gb_real, fast) == 0, "entries jump through the st
     "\tldr x9, [x2]\n\tldr x10, [x3]\n\tldr x11, [x4]\n"                               \
     "\tmul x9, x9, x10\n\tmul x9, x9, x11\n"
 #define GB_SIZE_CBLAS_32 "\tsmull x9, w3, w4\n\tsxtw x10, w5\n\tmul x9, x9, x10\n"
+#define GB_SIZE_ANY "\tmov x9, #-1\n"
 #define GB_SIZE_CBLAS_64 "\tmul x9, x3, x4\n\tmul x9, x9, x5\n"
 #define GB_CHOOSE(real, slow)                                                          \
     "\tadrp x10, gb_fast\n\tldr x10, [x10, #:lo12:gb_fast]\n\tcmp x9, x10\n\tb.hs "    \
@@ -114,12 +117,12 @@ _Static_assert(offsetof(struct gb_real, fast) == 0, "entries jump through the st
 
 /* A name that any library may own: through a slot, which leads to `resolver` until it
  * is known whose it is, and then to the next definition or to `entry`. */
-#define GB_ENTRY_BARE(symbol, slot, entry, resolver, real, slow)                       \
+#define GB_ENTRY_BARE(symbol, slot, entry, resolver, real, slow, size)                 \
     GB_FUNCTION(GB_STR(symbol), ".globl", GB_JUMP_THROUGH(GB_STR(slot)))               \
     GB_FUNCTION(GB_STR(resolver), ".hidden " GB_STR(resolver) "\n\t.globl",            \
                 GB_JUMP_WITH(GB_STR(slot), "gb_resolve_bare"))                         \
     GB_FUNCTION(GB_STR(entry), ".hidden " GB_STR(entry) "\n\t.globl",                  \
-                GB_SIZE_F77_32 GB_CHOOSE(GB_STR(real), GB_STR(slow)))
+                size GB_CHOOSE(GB_STR(real), GB_STR(slow)))
 
 /* `entry` is where a call of BLAS goes. */
 struct gb_bare {

@@ -370,7 +370,7 @@ static enum gb_status workspaces(struct trial *x, const struct gb_choice *c)
     }
     if (c->repair && s == GB_SUCCESS)
         s = enlarge(x, &x->copies, &x->copies_bytes,
-                    gb_launch_repair_bytes(c->repair, layout(p->transa),
+                    gb_launch_repair_bytes(c->kernel, c->repair, layout(p->transa),
                                            layout(p->transb), &g));
     return s;
 }
@@ -394,7 +394,8 @@ static enum gb_status functions_of(struct trial *x, const struct gb_choice *c,
         s = function_of(b, c->kernel->family, symbol, &f->reduce);
     }
     if (s == GB_SUCCESS && c->repair)
-        s = function_of(b, GB_REPAIR_FAMILY, GB_REPAIR_SYMBOL, &f->repair);
+        s = function_of(b, GB_REPAIR_FAMILY, gb_launch_repair_symbol(c->kernel),
+                        &f->repair);
     return s;
 }
 

@@ -7,31 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef __FP_FAST_FMA
-#define GB_OWN_FMA 1
-
-/* A product of floats is exact in double. */
-static float gb_fma_f32(float x, float y, float z)
-{
-    return (float)((double)x * y + z);
-}
-
-/* T. J. Dekker, A floating-point technique for extending the available precision, 1971: what a
- * product loses, from halves of its factors whose products are exact; and what a sum does. */
-static double gb_fma_f64(double x, double y, double z)
-{
-    const double split = 0x1p27 + 1, p = x * y, s = p + z, b = s - p;
-    double xh = split * x, yh = split * y, lost;
-
-    if (!(p < 1e270 && p > -1e270 && x < 1e270 && x > -1e270 && y < 1e270 &&
-          y > -1e270 && s - s == 0))
-        return s; /* infinite, or nearly; NaN; the sum also by z */
-    xh -= xh - x;
-    yh -= yh - y;
-    lost = xh * yh - p + xh * (y - yh) + (x - xh) * yh + (x - xh) * (y - yh);
-    return s + (lost + (p - (s - b)) + (z - b));
-}
-#endif
+#include "cpu_fma.h"
 
 #include "activate.h"
 #include "fpstate.h"
@@ -191,6 +167,9 @@ void gb_cpu_gemm(const struct gb_problem *p)
     int saved = errno;
 
     switch (p->type) {
+    case GB_I8:
+        gb_cpu_integer_gemm(p);
+        break;
     case GB_F32:
         portable_f32(p);
         break;
@@ -413,10 +392,10 @@ void gb_cpu_extra_gemm(const struct gb_problem *p)
     int64_t size = (int64_t)gb_type_size(acc), rows, cols;
     _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
     size_t bytes = (size_t)gb_min(p->m * p->n * size, SUMS_BYTES);
-    char *sums = p->extra ? calloc(1, bytes) : NULL;
+    char *sums = p->extra && p->type != GB_I8 ? calloc(1, bytes) : NULL;
     int64_t most = (sums ? (int64_t)bytes : FEW_BYTES) / size;
 
-    if (!p->extra) {
+    if (!p->extra || p->type == GB_I8) { /* of which the product takes care itself */
         gb_cpu_real_gemm(p);
         return;
     }

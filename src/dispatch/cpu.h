@@ -17,6 +17,10 @@ void gb_cpu_finish(const struct gb_plan *plan, int64_t done);
  * plain blocked loop. */
 void gb_cpu_gemm(const struct gb_problem *p);
 
+/* Of 8-bit integers, with what is added to them and fused: alpha op(A) op(B) is of sums modulo
+ * 2^32, and what becomes of them is in round.h. */
+void gb_cpu_integer_gemm(const struct gb_problem *p);
+
 /* The same through the real BLAS's routine of that type when there is one. */
 void gb_cpu_real_gemm(const struct gb_problem *p);
 

@@ -475,6 +475,9 @@ enum gb_answer gb_product_check(const struct gb_product *p)
         return GB_ANSWER_ARGUMENT;
     if (!is_pair(p->type, p->type_c) || (complex && p->activation != GB_ACT_NONE))
         return GB_ANSWER_TYPE;
+    if (p->type == GB_I8 &&
+        (p->activation != GB_ACT_NONE || p->row_scale.at || p->col_scale.at))
+        return GB_ANSWER_TYPE;
     if (!vector_is_legal(&p->bias, p->bias_wide ? acc : p->type_c) ||
         !vector_is_legal(&p->row_scale, part) || !vector_is_legal(&p->col_scale, part))
         return GB_ANSWER_ARGUMENT;

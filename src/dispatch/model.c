@@ -75,16 +75,19 @@ double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *
     else if ((k->flags & GB_K_TENSOR) && wide)
         lanes = info->arch == 80 || info->arch == 100 ? 64 : info->arch == 90 ? 128 : 2;
     else if (k->flags & GB_K_TENSOR)
-        /* of 16-bit elements */
-        lanes = info->arch == 80  ? 1024 / mma_share
-                : info->arch < 90 ? 512 / mma_share
-                                  : 2048;
+        /* of 16-bit elements; of tf32, half as many */
+        lanes = (info->arch == 80  ? 1024 / mma_share
+                 : info->arch < 90 ? 512 / mma_share
+                                   : 2048) /
+                (k->flags & GB_K_FAST ? 2 : 1);
     else if (info->vendor == GB_AMD)
         lanes = 128;
     else if (wide)
         lanes = info->arch == 80 ? 32 : info->arch == 90 || info->arch == 100 ? 64 : 2;
     else
         lanes = info->arch == 80 ? 64 : 128;
+    if (k->type == GB_I8)
+        lanes *= 2;
     return 2.0 * lanes * clock * info->multiprocessors;
 }
 

@@ -74,7 +74,7 @@ static double share_of_memory(const struct gb_problem *p, const struct gb_kernel
     bool along =
         k->tile_m > k->tile_n ? gb_transposed(p->transa) : !gb_transposed(p->transb);
 
-    if (!(k->flags & GB_K_WHOLE))
+    if (!(k->flags & GB_K_WHOLE) || (k->flags & GB_K_INTEGER))
         return memory_rate;
     return memory_rate * (along ? thin_along : thin_across);
 }
@@ -298,6 +298,12 @@ static bool may_emulate(const struct gb_problem *p)
            p->k <= (f64 ? GB_RESIDUE_MOST_K : GB_EMUL_MOST_K);
 }
 
+/* Is p one for rows that multiply fp32 as tf32? */
+static bool may_be_fast(const struct gb_problem *p)
+{
+    return p->math == GB_MATH_FAST && p->type == GB_F32 && p->uplo == GB_FULL;
+}
+
 static bool score(const struct gb_problem *p, const struct gb_device_info *info,
                   const struct gb_kernel *k, const struct given *given, int splits,
                   struct gb_choice *choice)
@@ -314,6 +320,8 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
         return false;
     if ((k->flags & GB_K_EMULATED) &&
         (!may_emulate(p) || p->k < gb_emulated_least_k(k) || splits > 1))
+        return false;
+    if ((k->flags & GB_K_FAST) && !may_be_fast(p))
         return false;
     if ((k->flags & GB_K_TMA) && gb_max(gb_max(p->m, p->n), p->k) > GB_TMA_MOST)
         return false; /* whatever the panels: they need not cut the long side */
@@ -345,6 +353,20 @@ static bool score(const struct gb_problem *p, const struct gb_device_info *info,
     return true;
 }
 
+/* Operands that are copied ahead of row k, enum gb_repaired. */
+static unsigned copied(const struct gb_problem *p, const struct gb_kernel *k,
+                       uint32_t align_a, uint32_t align_b)
+{
+    unsigned which =
+        gb_launch_repaired(k, gb_transposed(p->transa) ? 't' : 'n',
+                           gb_transposed(p->transb) ? 't' : 'n', align_a, align_b);
+
+    /* the kernel multiplies signed ones */
+    if ((k->flags & GB_K_INTEGER) && p->offsets.b_unsigned)
+        which |= GB_REPAIR_B;
+    return which;
+}
+
 bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
                  uint32_t without, int splits, struct gb_choice *choice)
@@ -353,8 +375,7 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
         (of_residues(k) ? residue_operand : 2 * (double)gb_type_size(p->type)) *
         (double)gb_max(p->batch, 1);
     bool emulated = k->flags & GB_K_EMULATED;
-    unsigned repair = (emulated || k->align > align_a ? GB_REPAIR_A : 0u) |
-                      (emulated || k->align > align_b ? GB_REPAIR_B : 0u);
+    unsigned repair = copied(p, k, align_a, align_b);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
     const struct given given = {crossed & ~repair, without};
@@ -365,7 +386,7 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     choice->repair = repair;
     if (repair == 0)
         return true;
-    if (!emulated && !gb_launch_can_repair(k, info))
+    if (!emulated && !(k->flags & GB_K_INTEGER) && !gb_launch_can_repair(k, info))
         return false;
     choice->terms.copies = repair_latency + (emulated ? rest_latency : 0);
     if (choice->repair & GB_REPAIR_A)
@@ -417,7 +438,8 @@ bool gb_plan_without(const struct gb_problem *p, const struct gb_device_info *in
 {
     struct gb_tuned_hit hits[GB_TUNED_HITS];
     /* (what was tuned was native) */
-    int n = may_emulate(p) && !(without & GB_K_EMULATED)
+    int n = (may_emulate(p) && !(without & GB_K_EMULATED)) ||
+                    (may_be_fast(p) && !(without & GB_K_FAST))
                 ? 0
                 : gb_tuned_find(p, info, align_a, align_b, hits);
 
@@ -537,9 +559,11 @@ static bool panels_that_fit(struct gb_plan *plan, size_t budget, bool whole)
 bool gb_plan_staged(const struct gb_problem *p, const struct gb_device_info *info,
                     struct gb_choice *choice)
 {
-    /* of parts of numbers no sum can be carried from one launch to the next */
-    uint32_t without = may_emulate(p) ? GB_PLAN_STAGED & ~(uint32_t)GB_K_WHOLE
-                                      : (uint32_t)GB_PLAN_STAGED;
+    /* of parts of numbers no sum can be carried from one launch to the next, and of integers
+     * none need be */
+    uint32_t without = may_emulate(p) || p->type == GB_I8
+                           ? GB_PLAN_STAGED & ~(uint32_t)GB_K_WHOLE
+                           : (uint32_t)GB_PLAN_STAGED;
 
     return gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE, without, choice);
 }
@@ -579,10 +603,10 @@ enum gb_why gb_plan_make(const struct gb_problem *p, const struct gb_device_info
     if (!gb_plan_staged(p, info, &choice))
         return GB_WHY_UNSUPPORTED;
     why = make(p, &choice, budget, plan);
-    if (why == GB_OK || !(choice.kernel->flags & GB_K_EMULATED))
+    if (why == GB_OK || !(choice.kernel->flags & (GB_K_EMULATED | GB_K_FAST)))
         return why;
     if (!gb_plan_without(p, info, GB_PLAN_LINE, GB_PLAN_LINE,
-                         GB_PLAN_STAGED | GB_K_EMULATED, &choice))
+                         GB_PLAN_STAGED | GB_K_EMULATED | GB_K_FAST, &choice))
         return GB_WHY_UNSUPPORTED;
     return make(p, &choice, budget, plan);
 }

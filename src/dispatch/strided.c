@@ -193,7 +193,7 @@ static bool choose(const struct gb_problem *q, const struct key *key,
         }
     found = gb_plan_without(q, key->info, key->align_a, key->align_b,
                             (key->tma ? 0 : GB_K_TMA | GB_PLAN_COPIES) |
-                                (key->native ? GB_K_EMULATED : 0),
+                                (key->native ? GB_K_EMULATED | GB_K_FAST : 0),
                             choice);
     if (found) {
         known[next % CACHED].key = *key;
@@ -388,20 +388,20 @@ static struct gb_product slice(const struct gb_product *p, int64_t z)
 }
 
 /* Lists are for products of which the device takes many at once. Of those that fill it one by
- * one, a kernel that takes no lists is the faster. */
+ * one, a kernel that takes no lists is the faster; and there are types of which none takes lists. */
 static bool runs_apart(const struct gb_product *p, const struct planned *together,
                        const struct gb_device_info *info)
 {
     struct gb_product first;
     struct planned x;
 
-    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device ||
-        !together->choice.kernel)
+    if ((!p->a.list && !p->b.list && !p->c.list) || p->lists_on_device)
         return false;
     first = slice(p, 0);
     x = plan_of(&first, info, false);
     return x.choice.kernel &&
-           x.choice.seconds * (double)p->batch < together->choice.seconds;
+           (!together->choice.kernel ||
+            x.choice.seconds * (double)p->batch < together->choice.seconds);
 }
 
 /* A and B that are not read may be anything, their lists too. An address is described all the
@@ -416,14 +416,15 @@ static void forget_ab(struct gb_product *p)
     };
 }
 
-/* By x, or natively if there is no memory for the parts of its numbers. */
+/* By x, or natively if there is no memory for the parts of its numbers, or their
+ * copies. */
 static enum gb_answer queue_product(const struct gb_product *p, struct planned x,
                                     struct gb_engine *engine)
 {
     enum gb_answer answer = queue_planned(p, &x, engine);
 
     if (answer != GB_ANSWER_MEMORY || !x.choice.kernel ||
-        !(x.choice.kernel->flags & GB_K_EMULATED))
+        !(x.choice.kernel->flags & (GB_K_EMULATED | GB_K_FAST)))
         return answer;
     x = plan_of(p, &gb_engine_device(engine)->info, true);
     return queue_planned(p, &x, engine);

@@ -788,7 +788,8 @@ static enum gb_status emu_tensor_map(struct gb_device *dev,
         .dim = {tensor->dim[0], tensor->dim[1], tensor->dim[2]},
         .stride = {tensor->stride[0], tensor->stride[1]},
         .box = {tensor->box[0], tensor->box[1]},
-        .element_bytes = tensor->type == GB_F32 ? 4 : 2,
+        .element_bytes = (uint32_t)gb_type_size(tensor->type),
+        .tf32 = tensor->tf32,
     };
 
     bool good = t.at % 16 == 0 && t.box[0] * t.element_bytes <= 128 &&

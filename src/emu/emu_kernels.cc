@@ -31,5 +31,7 @@ extern "C" const struct gb_emu_kernel *gb_emu_kernel_find(const char *family,
 
     if (!k)
         k = find(gb_emu_kernels_mma, family, symbol);
+    if (!k)
+        k = find(gb_emu_kernels_int8, family, symbol);
     return k ? k : find(gb_emu_kernels_wgmma, family, symbol);
 }

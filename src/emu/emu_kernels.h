@@ -14,7 +14,8 @@ extern "C" {
 
 /* Ended by a row whose symbol is NULL. */
 extern const struct gb_emu_kernel gb_emu_kernels_any[];
-extern const struct gb_emu_kernel gb_emu_kernels_mma[], gb_emu_kernels_wgmma[];
+extern const struct gb_emu_kernel gb_emu_kernels_int8[], gb_emu_kernels_mma[],
+    gb_emu_kernels_wgmma[];
 #if defined(__x86_64__)
 extern const struct gb_emu_kernel gb_emu_kernels_fma[];
 #endif

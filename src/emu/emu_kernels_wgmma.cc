@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_wgmma and gemm_emul, of fp32 and of fp64, for the emulated device. Of the first every tile once, those at least
- * 128 wide along n with C of 16 bits, the others with C of fp32. (All four pairs of types of each would take minutes to
- * compile, and are no other text.) */
+/* gemm_wgmma and gemm_emul, of fp32 and fp64, for the emulated device. Of the first every tile once for 16
+ * bits, those at least 128 wide along n with C of 16 bits, the others with C of fp32.
+ * (All four pairs of types of each would take minutes to compile, and are no other
+ * text.) */
 #include "emu_kernels.h"
 
 #include <stddef.h>
@@ -22,6 +23,11 @@ namespace
 
 #include "gemm_emul_f32.cu"
 #include "gemm_emul_f64.cu"
+
+namespace gemm_wgmma_tf32
+{
+#include "gemm_wgmma_tf32.cu"
+}
 
 #undef WGMMA
 namespace gemm_wgmma_f16
@@ -65,6 +71,14 @@ const struct gb_emu_kernel gb_emu_kernels_wgmma[] = {
         EMU_NARROW_##tile_n(EMU_ROW_##cluster, gemm_wgmma_bf16_f32, name)
 #include "wgmma.def"
 #undef WGMMA
+#define TF32(name, tile_m, tile_n, stages, buffers, wgs, mi, cluster, efficiency)      \
+    EMU_TF32_##cluster(gb_gemm_wgmma_tf32_##name##_tn)
+#define EMU_TF32_1(symbol) EMU_SYMBOL(gemm_wgmma_tf32, symbol)
+#define EMU_TF32_2(...)
+#include "tf32.def"
+#undef TF32
+    {"gb_reduce_f32_f32", "gemm_wgmma_tf32",
+     run<gb_gemm_args, gemm_wgmma_tf32::gb_reduce_f32_f32>},
 #define EMU_EMUL(symbol, type) {#symbol, "gemm_emul_f32", run<type, symbol>},
 #define EMUL_F32(name, ...) EMU_EMUL(gb_gemm_emul_f32_##name, gb_emul_args)
 #define EMU_EMUL_F64(symbol, type) {#symbol, "gemm_emul_f64", run<type, symbol>},

@@ -56,11 +56,13 @@ enum {
 
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 
+    CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
     CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11,
     CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
     CU_TENSOR_MAP_SWIZZLE_128B = 3,
     CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
@@ -552,6 +554,8 @@ static enum gb_status cuda_tensor_map(struct gb_device *dev,
     const uint32_t box[3] = {tensor->box[0], tensor->box[1], 1};
     int type = tensor->type == GB_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                : tensor->type == GB_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+               : tensor->type == GB_I8   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+               : tensor->tf32            ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32
                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 
     /* Its one error says that the numbers are not what struct gb_tensor asks for. */

@@ -41,6 +41,7 @@ struct gb_tensor {
     uint64_t dim[3];    /* at least 1, below 2^31 */
     uint64_t stride[2]; /* bytes, of dim[1] and dim[2], below 2^40 */
     uint32_t box[2];
+    bool tf32; /* GB_F32 elements are rounded to the nearest tf32 on their way */
 };
 struct gb_tensor_map;
 

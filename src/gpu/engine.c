@@ -523,12 +523,30 @@ enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kern
     return s;
 }
 
+enum gb_status gb_engine_integer(struct gb_engine *engine, const struct gb_kernel *k,
+                                 struct gb_integer *f)
+{
+    enum gb_status s = gb_engine_gemm(engine, k, 'n', 'n', &f->gemm);
+
+    if (s == GB_SUCCESS)
+        s = find_function(engine, k->family, GB_BYTES_SYMBOL, &engine->bytes,
+                          &f->bytes);
+    if (s == GB_SUCCESS)
+        s = find_function(engine, k->family, GB_SUMS_SYMBOL, &engine->sums, &f->sums);
+    return s;
+}
+
+enum gb_helper gb_engine_repair_of(const struct gb_kernel *k)
+{
+    return k->flags & GB_K_FAST ? GB_HELP_REPACK : GB_HELP_REPAIR;
+}
+
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
                                 struct gb_function **f)
 {
-    static const char *const symbol[GB_HELPERS] = {GB_REPAIR_SYMBOL, "gb_pack_2",
-                                                   "gb_pack_4",      "gb_pack_8",
-                                                   "gb_pack_16",     GB_LIST_SYMBOL};
+    static const char *const symbol[GB_HELPERS] = {
+        GB_REPAIR_SYMBOL, GB_REPACK_SYMBOL, "gb_pack_1",  "gb_pack_2",
+        "gb_pack_4",      "gb_pack_8",      "gb_pack_16", GB_LIST_SYMBOL};
 
     return find_function(engine, GB_REPAIR_FAMILY, symbol[which],
                          &engine->helpers[which], f);

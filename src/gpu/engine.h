@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "emulated.h"
+#include "integer.h"
 #include "exec.h"
 #include "guest.h"
 #include "lane.h"
@@ -26,6 +27,8 @@ struct gb_row {
 /* The kernels beside the products: GB_REPAIR_FAMILY. */
 enum gb_helper {
     GB_HELP_REPAIR,
+    GB_HELP_REPACK,
+    GB_HELP_PACK_1,
     GB_HELP_PACK_2,
     GB_HELP_PACK_4,
     GB_HELP_PACK_8,
@@ -63,6 +66,7 @@ struct gb_engine {
     struct gb_function *helpers[GB_HELPERS];
     /* of emulated rows of fp32 and of fp64, but for what is the row's own; by layout */
     struct gb_function *emulated[2][4][GB_EMULATED_STEPS];
+    struct gb_function *bytes, *sums; /* of those of integers */
 };
 
 /* Is this a child of the engine's process? Threads that held our locks when it was forked do
@@ -90,8 +94,14 @@ enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel
 /* Those that a row with GB_K_EMULATED is made of. */
 enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kernel *k,
                                   char a, char b, struct gb_emulated *f);
+/* The one that copies operands for row k. */
+enum gb_helper gb_engine_repair_of(const struct gb_kernel *k);
 enum gb_status gb_engine_helper(struct gb_engine *engine, enum gb_helper which,
                                 struct gb_function **f);
+
+/* Those that a row with GB_K_INTEGER is made of. */
+enum gb_status gb_engine_integer(struct gb_engine *engine, const struct gb_kernel *k,
+                                 struct gb_integer *f);
 
 /* Between the two the device stays what it is, as with a lane: for work in streams that are
  * not ours. GB_E_DEVICE of a lost one. */

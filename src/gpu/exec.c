@@ -41,6 +41,7 @@ static void give_memory(struct gb_pipeline *r)
     }
     gb_pool_put(pool, &r->lane->partial.block);
     gb_pool_put(pool, &r->lane->vectors);
+    gb_pool_put(pool, &r->lane->copies);
 }
 
 static enum gb_status try_memory(struct gb_pipeline *r)
@@ -55,6 +56,8 @@ static enum gb_status try_memory(struct gb_pipeline *r)
         s = take_buffers(r, &r->lane->partial, &r->needs.partial);
     if (s == GB_SUCCESS && r->vectors.bytes > 0)
         s = gb_pool_get(&r->engine->pool, r->vectors.bytes, &r->lane->vectors);
+    if (s == GB_SUCCESS && r->copies > 0)
+        s = gb_pool_get(&r->engine->pool, r->copies, &r->lane->copies);
     return s;
 }
 
@@ -106,9 +109,13 @@ static enum gb_status find_functions(struct gb_pipeline *r)
 
     if (plan->kernel->flags & GB_K_EMULATED)
         return gb_engine_emulated(r->engine, plan->kernel, a, b, &r->emulated);
+    if (plan->kernel->flags & GB_K_INTEGER)
+        return gb_engine_integer(r->engine, plan->kernel, &r->integer);
     s = gb_engine_gemm(r->engine, plan->kernel, a, b, &r->gemm);
     if (s == GB_SUCCESS && plan->splits > 1)
         s = gb_engine_reduce(r->engine, plan->kernel, &r->reduce);
+    if (s == GB_SUCCESS && gb_plan_copied(plan))
+        s = gb_engine_helper(r->engine, gb_engine_repair_of(plan->kernel), &r->repair);
     return s;
 }
 
@@ -187,6 +194,7 @@ static enum gb_status run_panels(struct gb_pipeline *r, const struct gb_hold *ho
 
     r->needs = gb_plan_needs(r->plan);
     r->vectors = gb_plan_vectors(r->plan);
+    r->copies = gb_plan_copies(r->plan);
     if (s == GB_SUCCESS)
         s = find_functions(r);
     if (s == GB_SUCCESS)

@@ -3,6 +3,8 @@
 #include "geometry.h"
 
 #include "emulated.h"
+#include "integer.h"
+#include "launch.h"
 #include "tile_map.h"
 
 struct gb_fused gb_fused_of(const struct gb_extra *x)
@@ -41,10 +43,50 @@ struct gb_needs gb_plan_needs(const struct gb_plan *plan)
         const struct gb_gemm_args g = {.m = pm, .n = pn, .k = pk};
 
         needs.partial = (struct gb_need){1, 1, 1, gb_emulated_bytes(plan->kernel, &g)};
+    } else if (plan->kernel->flags & GB_K_INTEGER) {
+        const bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
+        const struct gb_gemm_args g = {.m = pm,
+                                       .n = pn,
+                                       .k = pk,
+                                       .a_m = ta ? needs.a.ld : 1,
+                                       .a_k = ta ? 1 : needs.a.ld,
+                                       .b_k = tb ? needs.b.ld : 1,
+                                       .b_n = tb ? 1 : needs.b.ld,
+                                       .alpha = {1}};
+        const size_t bytes = gb_integer_bytes(&g, &p->offsets);
+
+        needs.partial = (struct gb_need){bytes > 0, 1, 1, bytes};
     } else if (plan->splits > 1 || pk < p->k)
         needs.partial = (struct gb_need){
             1, pm, pn, (size_t)plan->splits * gb_type_size(plan->kernel->type_acc)};
     return needs;
+}
+
+static char layout(enum gb_trans trans)
+{
+    return gb_transposed(trans) ? 't' : 'n';
+}
+
+unsigned gb_plan_copied(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+
+    if (!(plan->kernel->flags & GB_K_FAST))
+        return 0;
+    return gb_launch_repaired(plan->kernel, layout(p->transa), layout(p->transb),
+                              GB_PLAN_ALIGN, GB_PLAN_ALIGN);
+}
+
+size_t gb_plan_copies(const struct gb_plan *plan)
+{
+    const struct gb_problem *p = &plan->p;
+    const unsigned which = gb_plan_copied(plan);
+    const struct gb_gemm_args g = {
+        .m = plan->panel_m, .n = plan->panel_n, .k_end = plan->panel_k};
+
+    return which ? gb_launch_repair_bytes(plan->kernel, which, layout(p->transa),
+                                          layout(p->transb), &g)
+                 : 0;
 }
 
 static size_t bytes_of(const struct gb_need *need)
@@ -57,7 +99,8 @@ size_t gb_plan_bytes(const struct gb_plan *plan)
     struct gb_needs needs = gb_plan_needs(plan);
 
     return bytes_of(&needs.a) + bytes_of(&needs.b) + bytes_of(&needs.c) +
-           bytes_of(&needs.partial) + gb_plan_vectors(plan).bytes;
+           bytes_of(&needs.partial) + gb_plan_vectors(plan).bytes +
+           gb_plan_copies(plan);
 }
 
 int64_t gb_plan_ld_c(const struct gb_plan *plan, int64_t rows)

@@ -122,6 +122,11 @@ struct gb_needs {
 };
 
 struct gb_needs gb_plan_needs(const struct gb_plan *plan);
+/* The operands of a step (enum gb_repaired) that the row reads only from a copy, and
+ * the bytes of their copies. */
+unsigned gb_plan_copied(const struct gb_plan *plan);
+size_t gb_plan_copies(const struct gb_plan *plan);
+
 /* All of them together, and the vectors below. */
 size_t gb_plan_bytes(const struct gb_plan *plan);
 

@@ -80,7 +80,7 @@ bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info
     case GB_AMD:
         return k->arch_max == 0;
     case GB_EMU:
-        return !(k->flags & GB_K_TMA);
+        return !(k->flags & GB_K_TMA) || (k->flags & GB_K_INTEGER);
     }
     return false;
 }
@@ -90,8 +90,12 @@ void gb_kernel_symbol(const struct gb_kernel *k, char a, char b, char *buf, size
     /* the code of such a row is that of the one whose name it has but for "_c2" */
     int tail = k->flags & GB_K_PAIRS ? 3 : 0;
 
-    if (k->flags & GB_K_EMULATED)
-        snprintf(buf, len, "gb_%s", k->name);
+    if (k->flags & GB_K_FAST) {
+        a = 't';
+        b = 'n';
+    }
+    if (k->flags & (GB_K_EMULATED | GB_K_INTEGER))
+        snprintf(buf, len, "gb_%.*s", (int)strlen(k->name) - tail, k->name);
     else
         snprintf(buf, len, "gb_%.*s_%c%c", (int)strlen(k->name) - tail, k->name, a, b);
 }

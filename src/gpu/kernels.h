@@ -33,8 +33,14 @@ enum gb_kernel_flags {
     GB_K_AHEAD = 1u << 10,
     /* Computes from several parts of each number, which are made first: emulated.h. One layout. */
     GB_K_EMULATED = 1u << 11,
+    /* Multiplies fp32 as tf32, for GEMMBLAS_MATH=fast. One layout: operands that run
+     * along k. Of the others, and of those that TMA cannot read, there are copies
+     * first. */
+    GB_K_FAST = 1u << 12,
     /* From here on: blocks that a multiprocessor has registers for, where a row tells (3 bits). */
-    GB_K_BLOCKS = 12
+    GB_K_BLOCKS = 13,
+    /* Of 8-bit integers, which it reads K-major alone: integer.h. One layout. */
+    GB_K_INTEGER = 1u << 16
 };
 
 /* The longest side, and k, of a launch of a row with GB_K_TMA: coordinates are int32_t, those

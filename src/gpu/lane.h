@@ -61,7 +61,8 @@ struct gb_lane {
     struct gb_lane *link;
     struct gb_stream *up, *compute, *down;
     struct gb_buffer a[2], b[2], c[2], partial;
-    struct gb_block vectors;      /* of what is fused */
+    struct gb_block vectors; /* of what is fused */
+    struct gb_block copies;  /* of operands that the row does not read as they are */
     struct gb_event *computed[2]; /* c[i] holds results */
     void *blocks[GB_LANE_BLOCKS];
     int n_blocks;

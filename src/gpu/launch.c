@@ -26,9 +26,11 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
     /* of the two strides of an operand one is 1 */
     int64_t ld_a = gb_max(g->a_m, g->a_k), ld_b = gb_max(g->b_k, g->b_n);
 
-    if (k->flags & GB_K_EMULATED)
-        return false; /* emulated.h */
+    if (k->flags & (GB_K_EMULATED | GB_K_INTEGER))
+        return false; /* emulated.h, integer.h */
     if ((k->flags & GB_K_PLAIN) && (g->flags & GB_G_FUSED))
+        return false;
+    if ((k->flags & GB_K_FAST) && (g->a_k != 1 || g->b_k != 1))
         return false;
     if ((k->flags & GB_K_TMA) && (g->a_list || g->b_list || g->c_list))
         return false; /* it would take a description of each matrix */
@@ -46,8 +48,8 @@ bool gb_launch_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 /* May row k's blocks come in clusters of so many, for splits of a tile? */
 static bool clusters_of(const struct gb_kernel *k, int64_t splits)
 {
-    return (k->flags & GB_K_TMA) && !(k->flags & GB_K_EMULATED) && splits > 1 &&
-           splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
+    return (k->flags & GB_K_TMA) && !(k->flags & (GB_K_EMULATED | GB_K_INTEGER)) &&
+           splits > 1 && splits <= GB_SPLITS_TOGETHER && (splits & (splits - 1)) == 0;
 }
 
 bool gb_launch_together(const struct gb_kernel *k, int64_t splits)
@@ -96,6 +98,7 @@ static enum gb_status describe(struct gb_device *dev, const struct gb_kernel *k,
     x = b == 'n' ? tensor_of(k->type, g->b, deep, g->n, g->b_n, g->b_batch, g->batch)
                  : tensor_of(k->type, g->b, g->n, deep, g->b_k, g->b_batch, g->batch);
     x.box[1] = b == 'n' ? k->tile_n : k->tile_k;
+    x.tf32 = y.tf32 = k->flags & GB_K_FAST;
     s = dev->ops->tensor_map(dev, &y, &t->a);
     if (s == GB_SUCCESS)
         s = dev->ops->tensor_map(dev, &x, &t->b);
@@ -260,6 +263,10 @@ enum gb_status gb_launch_gemm(struct gb_device *dev, struct gb_stream *s,
 
     if (!gb_launch_takes(k, g))
         return GB_E_UNSUPPORTED;
+    if (k->flags & GB_K_FAST) {
+        a = 't';
+        b = 'n';
+    }
     if (k->flags & GB_K_TMA)
         return launch_tma(dev, s, f, k, a, b, g, most);
     gb_tile_map_init(&map, g, k->tile_m, k->tile_n);
@@ -292,9 +299,25 @@ enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
     return launch(dev, s, f, k, shape, g, sizeof *g);
 }
 
+const char *gb_launch_repair_symbol(const struct gb_kernel *k)
+{
+    return k->flags & GB_K_FAST ? GB_REPACK_SYMBOL : GB_REPAIR_SYMBOL;
+}
+
+unsigned gb_launch_repaired(const struct gb_kernel *k, char a, char b, uint32_t align_a,
+                            uint32_t align_b)
+{
+    const bool all = k->flags & GB_K_EMULATED,
+               along = k->flags & (GB_K_FAST | GB_K_INTEGER);
+
+    return (all || (along && a == 'n') || k->align > align_a ? GB_REPAIR_A : 0u) |
+           (all || (along && b == 't') || k->align > align_b ? GB_REPAIR_B : 0u);
+}
+
 bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info)
 {
-    return gb_type_size(k->type) == 2 && k->align <= GB_REPAIR_ALIGN &&
+    return (gb_type_size(k->type) == 2 || (k->flags & GB_K_FAST)) &&
+           k->align <= GB_REPAIR_ALIGN &&
            (info->vendor == GB_EMU || gb_image_find(GB_REPAIR_FAMILY, info));
 }
 
@@ -333,9 +356,82 @@ static size_t repair_bytes(const struct gb_repair *x)
     return (size_t)(x->batch_to * x->batch) * sizeof(uint16_t);
 }
 
-size_t gb_launch_repair_bytes(unsigned which, char a, char b,
+/* Operand `which` along k, at `work`. */
+static struct gb_repack repack_of(const struct gb_gemm_args *g, unsigned which,
+                                  uint64_t work)
+{
+    bool a = which == GB_REPAIR_A;
+    int64_t stride = a ? g->a_batch : g->b_batch;
+    struct gb_repack x = {
+        .from = a ? g->a : g->b,
+        .to = work,
+        .vectors = a ? g->m : g->n,
+        .deep = g->k_end - g->k_begin,
+        .from_vector = a ? g->a_m : g->b_n,
+        .from_deep = a ? g->a_k : g->b_k,
+        .batch_from = stride,
+        .batch = stride != 0 ? g->batch : 1, /* stride 0: one matrix serves all */
+    };
+
+    x.to_vector = gb_round_up(gb_max(x.deep, 1), x.deep < 32 ? 4 : 32);
+    x.batch_to = gb_round_up(x.to_vector * x.vectors, 64);
+    x.wide = gb_ceil_div(x.vectors, GB_REPACK_SIDE);
+    if (g->alpha[0] != 0) /* else nothing is read */
+        x.units = x.wide * gb_ceil_div(x.deep, GB_REPACK_SIDE) * x.batch;
+    return x;
+}
+
+static size_t repack_bytes(const struct gb_repack *x)
+{
+    return (size_t)(x->batch_to * x->batch) * sizeof(uint32_t);
+}
+
+/* repair() for rows with GB_K_FAST. */
+static enum gb_status repack(struct gb_device *dev, struct gb_stream *s,
+                             struct gb_function *f, const struct gb_kernel *k,
+                             unsigned which, gb_devptr work, struct gb_gemm_args *g)
+{
+    struct gb_launch_shape shape = {.block = GB_REPAIR_THREADS};
+    struct gb_repack_args r = {.x = {{.units = 0}}};
+    int64_t blocks;
+    int n = 0;
+
+    if (which & GB_REPAIR_A) {
+        r.x[n] = repack_of(g, GB_REPAIR_A, work);
+        work += repack_bytes(&r.x[n]);
+        g->a = r.x[n].to;
+        g->a_m = r.x[n].to_vector;
+        g->a_k = 1;
+        if (g->a_batch != 0)
+            g->a_batch = r.x[n].batch_to;
+        n++;
+    }
+    if (which & GB_REPAIR_B) {
+        r.x[n] = repack_of(g, GB_REPAIR_B, work);
+        g->b = r.x[n].to;
+        g->b_n = r.x[n].to_vector;
+        g->b_k = 1;
+        if (g->b_batch != 0)
+            g->b_batch = r.x[n].batch_to;
+        n++;
+    }
+    blocks = r.x[0].units + r.x[1].units;
+    if (blocks == 0)
+        return GB_SUCCESS;
+    shape.grid = (uint32_t)gb_min(blocks, REPAIR_BLOCKS);
+    return launch(dev, s, f, k, shape, &r, sizeof r);
+}
+
+size_t gb_launch_repair_bytes(const struct gb_kernel *k, unsigned which, char a, char b,
                               const struct gb_gemm_args *g)
 {
+    if (k->flags & GB_K_FAST) {
+        const struct gb_repack x = repack_of(g, GB_REPAIR_A, 0),
+                               y = repack_of(g, GB_REPAIR_B, 0);
+
+        return (which & GB_REPAIR_A ? repack_bytes(&x) : 0) +
+               (which & GB_REPAIR_B ? repack_bytes(&y) : 0);
+    }
     const struct gb_repair x = repair_of(g, GB_REPAIR_A, a, 0),
                            y = repair_of(g, GB_REPAIR_B, b, 0);
 
@@ -353,6 +449,8 @@ enum gb_status gb_launch_repair(struct gb_device *dev, struct gb_stream *s,
     int n = 0;
     int64_t blocks;
 
+    if (k->flags & GB_K_FAST)
+        return repack(dev, s, f, k, which, work, g);
     if (which & GB_REPAIR_A) {
         r.x[n] = repair_of(g, GB_REPAIR_A, a, work);
         work += repair_bytes(&r.x[n]);

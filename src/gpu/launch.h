@@ -56,15 +56,25 @@ enum gb_status gb_launch_reduce(struct gb_device *dev, struct gb_stream *s,
  * of memory's rate, instead of a main loop that loads element by element. */
 enum gb_repaired { GB_REPAIR_A = 1, GB_REPAIR_B = 2 };
 
-/* The family and symbol of the kernel that copies. */
+/* The family and symbol of the kernels that copy: 16-bit operands as they are, and
+ * those of rows with GB_K_FAST to where they run along k. */
 #define GB_REPAIR_FAMILY "gemm_repair"
 #define GB_REPAIR_SYMBOL "gb_repair_16"
+#define GB_REPACK_SYMBOL "gb_repack_32"
+
+/* The one of them for row k. */
+const char *gb_launch_repair_symbol(const struct gb_kernel *k);
+
+/* The operands (gb_repaired) in the layout (a, b), with addresses and strides that are
+ * multiples of align_a and align_b bytes, of which row k wants a copy. */
+unsigned gb_launch_repaired(const struct gb_kernel *k, char a, char b, uint32_t align_a,
+                            uint32_t align_b);
 
 /* Is there one for row k's operands? */
 bool gb_launch_can_repair(const struct gb_kernel *k, const struct gb_device_info *info);
 
 /* Bytes of memory that the copies of the operands `which` (gb_repaired) take. */
-size_t gb_launch_repair_bytes(unsigned which, char a, char b,
+size_t gb_launch_repair_bytes(const struct gb_kernel *k, unsigned which, char a, char b,
                               const struct gb_gemm_args *args);
 
 /* Queue the copies into `work`, aligned to 256 bytes, and let `args` describe them, for row k;

@@ -17,6 +17,7 @@ struct run {
     struct gb_stream *stream;
     struct gb_function *gemm, *reduce, *repair, *list, *pack[GB_ON_OPERANDS];
     struct gb_emulated emulated;
+    struct gb_integer integer;
     gb_devptr memory; /* 0: none is needed */
     size_t bytes;     /* of it that have been given out */
     gb_devptr lists[GB_ON_OPERANDS], columns[GB_ON_OPERANDS], repaired;
@@ -24,7 +25,8 @@ struct run {
 
 static enum gb_helper pack_of(size_t size)
 {
-    return size == 2   ? GB_HELP_PACK_2
+    return size == 1   ? GB_HELP_PACK_1
+           : size == 2 ? GB_HELP_PACK_2
            : size == 4 ? GB_HELP_PACK_4
            : size == 8 ? GB_HELP_PACK_8
                        : GB_HELP_PACK_16;
@@ -33,6 +35,17 @@ static enum gb_helper pack_of(size_t size)
 static bool emulated(const struct run *r)
 {
     return r->o->kernel->flags & GB_K_EMULATED;
+}
+
+static bool integer(const struct run *r)
+{
+    return r->o->kernel->flags & GB_K_INTEGER;
+}
+
+/* Does the row bring operands to where it reads them by itself? */
+static bool prepares(const struct run *r)
+{
+    return emulated(r) || integer(r);
 }
 
 static bool reduces(const struct run *r)
@@ -45,12 +58,13 @@ static enum gb_status find_functions(struct run *r)
     const struct gb_onstream *o = r->o;
     enum gb_status s =
         emulated(r) ? gb_engine_emulated(r->engine, o->kernel, o->a, o->b, &r->emulated)
-                    : gb_engine_gemm(r->engine, o->kernel, o->a, o->b, &r->gemm);
+        : integer(r) ? gb_engine_integer(r->engine, o->kernel, &r->integer)
+                     : gb_engine_gemm(r->engine, o->kernel, o->a, o->b, &r->gemm);
 
     if (s == GB_SUCCESS && reduces(r))
         s = gb_engine_reduce(r->engine, o->kernel, &r->reduce);
-    if (s == GB_SUCCESS && o->repair && !emulated(r))
-        s = gb_engine_helper(r->engine, GB_HELP_REPAIR, &r->repair);
+    if (s == GB_SUCCESS && o->repair && !prepares(r))
+        s = gb_engine_helper(r->engine, gb_engine_repair_of(o->kernel), &r->repair);
     for (int i = 0; i < GB_ON_OPERANDS && s == GB_SUCCESS; i++) {
         const struct gb_on_operand *x = &o->operand[i];
 
@@ -98,8 +112,11 @@ static bool lay_out(struct run *r)
     }
     if (emulated(r))
         return take(r, gb_emulated_bytes(o->kernel, &g), &r->g.partial);
+    if (integer(r))
+        return take(r, gb_integer_bytes(&g, &o->offsets), &r->g.partial);
     if (o->repair &&
-        !take(r, gb_launch_repair_bytes(o->repair, o->a, o->b, &g), &r->repaired))
+        !take(r, gb_launch_repair_bytes(o->kernel, o->repair, o->a, o->b, &g),
+              &r->repaired))
         return false;
     return !reduces(r) || take_sized(r, g.m * g.splits, g.n * g.batch,
                                      gb_type_size(o->kernel->type_acc), &r->g.partial);
@@ -181,12 +198,15 @@ static enum gb_status queue(struct run *r)
     const struct gb_onstream *o = r->o;
     enum gb_status s = prepare(r);
 
-    if (s == GB_SUCCESS && o->repair && !emulated(r))
+    if (s == GB_SUCCESS && o->repair && !prepares(r))
         s = gb_launch_repair(r->dev, r->stream, r->repair, o->kernel, o->repair, o->a,
                              o->b, r->repaired, &r->g);
     if (s == GB_SUCCESS && emulated(r))
         s = gb_emulated_launch(r->dev, r->stream, &r->emulated, o->kernel, &r->g,
                                r->g.partial, 0);
+    else if (s == GB_SUCCESS && integer(r))
+        s = gb_integer_launch(r->dev, r->stream, &r->integer, o->kernel, &r->g,
+                              &o->offsets, r->g.partial, 0);
     else if (s == GB_SUCCESS)
         s = gb_launch_gemm(r->dev, r->stream, r->gemm, o->kernel, o->a, o->b, &r->g, 0);
     if (s == GB_SUCCESS && reduces(r))

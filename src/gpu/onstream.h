@@ -29,6 +29,7 @@ struct gb_onstream {
     char a, b;       /* layouts */
     unsigned repair; /* enum gb_repaired */
     struct gb_gemm_args g;
+    struct gb_offsets offsets; /* of integers */
     struct gb_on_operand operand[GB_ON_OPERANDS];
     void *stream; /* as the driver names it */
 };

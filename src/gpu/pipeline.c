@@ -76,10 +76,31 @@ static enum gb_status launch(struct gb_pipeline *r, bool reduce,
         if (k->flags & GB_K_EMULATED)
             s = gb_emulated_launch(dev, stream, &r->emulated, k, args, args->partial,
                                    0);
+        else if (k->flags & GB_K_INTEGER)
+            s = gb_integer_launch(dev, stream, &r->integer, k, args, &p->offsets,
+                                  args->partial, 0);
         else
             s = reduce ? gb_launch_reduce(dev, stream, r->reduce, k, args, 0)
                        : gb_launch_gemm(dev, stream, r->gemm, k, a, b, args, 0);
     }
+    r->stats->launches += s == GB_SUCCESS;
+    return s;
+}
+
+/* Operands that the row does not read as they were sent: there is one copy of each,
+ * since kernels run in order. */
+static enum gb_status copy_operands(struct gb_pipeline *r, struct gb_gemm_args *args)
+{
+    const struct gb_problem *p = &r->plan->p;
+    unsigned which = gb_plan_copied(r->plan);
+    enum gb_status s;
+
+    if (!which)
+        return GB_SUCCESS;
+    s = gb_launch_repair(r->engine->dev, r->lane->compute, r->repair, r->plan->kernel,
+                         which, gb_transposed(p->transa) ? 't' : 'n',
+                         gb_transposed(p->transb) ? 't' : 'n', r->lane->copies.ptr,
+                         args);
     r->stats->launches += s == GB_SUCCESS;
     return s;
 }
@@ -322,7 +343,9 @@ static enum gb_status launch_kernels(struct gb_pipeline *r, struct gb_gemm_args 
 
     if (gb_launch_sums_splits(r->plan->kernel, g))
         g->flags |= GB_G_EPILOGUE;
-    s = launch(r, false, g);
+    s = copy_operands(r, g);
+    if (s == GB_SUCCESS)
+        s = launch(r, false, g);
     if (s == GB_SUCCESS && ends && !(g->flags & GB_G_EPILOGUE))
         s = launch(r, true, g);
     return s;

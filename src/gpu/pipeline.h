@@ -37,11 +37,14 @@ struct gb_pipeline {
     struct gb_lane *lane; /* with its slots and buffers */
     const struct gb_plan *plan;
     struct gb_exec_stats *stats;
-    struct gb_function *gemm, *reduce; /* reduce: only with several splits */
-    struct gb_emulated emulated;       /* instead of them, of such a row */
+    /* reduce: only with several splits; repair: only where operands are copied */
+    struct gb_function *gemm, *reduce, *repair;
+    struct gb_emulated emulated; /* instead of them, of such a row */
+    struct gb_integer integer;   /* likewise */
     struct gb_operand a, b, c;
     struct gb_needs needs; /* the buffers that the lane has */
     struct gb_vectors vectors;
+    size_t copies;   /* bytes of operands' */
     size_t up_bytes; /* most of one upload piece */
     bool by_hand;    /* too little to wake a thread for */
 

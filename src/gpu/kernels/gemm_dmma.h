@@ -233,6 +233,7 @@ struct DmmaOutput {
     const StagedWork &work;
     int64_t m, n;   /* C(m, n) is its first element */
     int rows, cols; /* that exist from there on */
+    int row0, col0; /* of them the first that are this tile's */
     int above; /* of the first element over the diagonal, clamped to what matters */
     bool flip; /* the sums are held conjugated */
 
@@ -246,6 +247,8 @@ struct DmmaOutput {
         n = work.n + warp / Tile::WARPS_M * Tile::WN + lane / 4;
         rows = (int)gb_tile_clamp(g.m - m, 0, Tile::WM);
         cols = (int)gb_tile_clamp(g.n - n, 0, Tile::WN);
+        row0 = work.others_m - (int)(m - work.m);
+        col0 = work.others_n - (int)(n - work.n);
         above = (int)gb_tile_clamp(n + g.col0 - m - g.row0, -reach, reach);
     }
 
@@ -256,7 +259,8 @@ struct DmmaOutput {
 
     GB_DEVICE bool has(int r, int c) const
     {
-        return r < rows && c < cols && !(g.flags & GB_G_UPPER && above + c < r) &&
+        return r >= row0 && r < rows && c >= col0 && c < cols &&
+               !(g.flags & GB_G_UPPER && above + c < r) &&
                !(g.flags & GB_G_LOWER && above + c > r);
     }
 
@@ -313,7 +317,8 @@ struct DmmaOutput {
         const bool read = !(g.flags & GB_G_BETA_ZERO);
         const T alpha = Math::scalar(g.alpha);
         const T beta = read ? Math::scalar(g.beta) : Math::unread(alpha);
-        const bool vec = !triangle() && gb_whole<T>(g.c, g.ldc, g.c_batch);
+        const bool vec =
+            !triangle() && work.m % V == 0 && gb_whole<T>(g.c, g.ldc, g.c_batch);
         T *base = first();
 
         GB_UNROLL
@@ -326,7 +331,7 @@ struct DmmaOutput {
                 const int row = i * V / 2 * 8 + i * V % 2;
 
                 v[i] = {};
-                if (read && vec && row + V <= rows && 8 * c < cols) {
+                if (read && vec && has(row, 8 * c) && row + V <= rows) {
                     v[i] = gb_load<T, V>(column + row);
                 } else if (read) {
                     GB_UNROLL
@@ -346,7 +351,7 @@ struct DmmaOutput {
                         Math::conj_if(
                             flip, sums.at(c / 2, i * V / 2, c % 2 * 2 + i * V % 2 + e)),
                         beta, v[i].at[e]);
-                if (vec && row + V <= rows && 8 * c < cols) {
+                if (vec && has(row, 8 * c) && row + V <= rows) {
                     gb_store<T, V>(column + row, v[i]);
                 } else {
                     GB_UNROLL

@@ -12,7 +12,9 @@
  *
  * Orientation, ring of buffers, barriers, registers that change hands and the way to C are those
  * of gemm_wgmma.h. A tile is 64 of n for each of WGS warpgroups by BN of m; a buffer has 64 of k of
- * the four operands.
+ * the four operands. Two warpgroups take turns at the tensor cores, a buffer each: while one adds
+ * its sums the other's products run. The warpgroup that does not multiply has a thread that loads
+ * and a warp that asks the guard, some tiles ahead.
  *
  * What may be lost, in u = 2^-24 times (|A||B|)(m, n): 12 by parts (three times 2^-22); 76, or 140
  * where a sum is one of 128 of k, by cuts of 25 bits (of each product of 16 of k 17 terms, small ones
@@ -30,7 +32,7 @@
  *   - the sum over blocks of 128 (2^-39 M_a M_b + 2^-39 M_b M_a) is at most a quarter of k u times
  *     a bound from below on (|A||B|)(m, n): sums of magnitudes of one operand times the least
  *     magnitude of the other.
- * Else, and where there are infinities, NaNs or magnitudes outside 2^-48 to 2^57, the loader marks
+ * Else, and where there are infinities, NaNs or magnitudes outside 2^-48 to 2^57, the asker marks
  * the tile and leaves it, C untouched, to gb_rest_f32 (gemm_emul_f32.cu), which is queued behind. Both
  * operands' numbers come from gb_split_f32; the host has no part in it. */
 #ifndef GB_GEMM_EMUL_H
@@ -51,7 +53,10 @@ struct EmulTile
     static constexpr int STEPS =
         SUM_ / Plain::BK; /* buffers of a sum of tensor cores */
 
-    /* The loader has a guard to ask. */
+    /* Tiles that the guard is asked ahead of those that are computed. */
+    static constexpr int AHEAD = 2;
+
+    /* One warp of the warpgroup that does not multiply asks the guard. */
     static constexpr int LOADER_REGISTERS = 72, REGISTERS = 216;
 
     static_assert(!Plain::TRADE ||
@@ -62,25 +67,33 @@ struct EmulTile
                   "inside a block of k");
 };
 
-/* What is known of the vectors of one side of the tile in one block of k. */
+template <class Tile>
+struct EmulShared : WgmmaShared<Tile> {
+    WgmmaWork asked[Tile::AHEAD];
+    uint64_t told[Tile::AHEAD], taken[Tile::AHEAD];
+    uint64_t turn[Tile::WGS];
+};
+
+/* ---- the guard ---- */
+
+/* What is known of the vectors of one side of the tile in one block of k. Loads are of groups that
+ * exist, all of them at once: of one twice is as good as of none. */
 GB_INLINE gb_guard gb_emul_guard(const gb_guard *of, const gb_split &x, int first,
                                  int64_t block)
 {
     constexpr int GROUPS = GB_SPLIT_TILE / GB_SPLIT_GROUP;
     const int64_t group = first / GB_SPLIT_TILE * GROUPS;
+    Vec<float, 4> v[GROUPS];
     gb_guard all;
 
+    GB_UNROLL
+    for (int i = 0; i < GROUPS; i++)
+        v[i] = gb_load<float, 4>(
+            &of[gb_tile_min(group + i, x.groups - 1) * x.blocks + block].most);
     gb_guard_init(all);
     GB_UNROLL
-    for (int i = 0; i < GROUPS; i++) {
-        if (group + i < x.groups) {
-            const Vec<float, 4> v =
-                gb_load<float, 4>(&of[(group + i) * x.blocks + block].most);
-            const gb_guard one = {v.at[0], v.at[1], v.at[2], v.at[3]};
-
-            gb_guard_join(all, one);
-        }
-    }
+    for (int i = 0; i < GROUPS; i++)
+        gb_guard_join(all, {v[i].at[0], v[i].at[1], v[i].at[2], v[i].at[3]});
     return all;
 }
 
@@ -95,13 +108,14 @@ GB_INLINE bool gb_emul_safe(const gb_emul_args &e, int m, int n, int batch)
         reinterpret_cast<const gb_guard *>(b.guard) + zb * b.groups * b.blocks;
     const float deep = (float)e.t.g.k;
     float missed = 0, least = 0;
-    int span = 0;
+    uint32_t span = 0;
 
+    GB_NO_UNROLL
     for (int64_t block = gb_thread() % GB_LANES; block < a.blocks; block += GB_LANES) {
         const gb_guard x = gb_emul_guard(of_a, a, m, block);
         const gb_guard y = gb_emul_guard(of_b, b, n, block);
         const float one = x.sum * y.least, other = y.sum * x.least;
-        const int bits = gb_bits(x.span > y.span ? x.span : y.span);
+        const uint32_t bits = gb_bits(x.span > y.span ? x.span : y.span);
 
         missed += x.most * y.most;
         least += one > other ? one : other;
@@ -115,8 +129,8 @@ GB_INLINE bool gb_emul_safe(const gb_emul_args &e, int m, int n, int batch)
            (gb_float(span) <= deep * 0x1p12f || missed <= deep * 32 * least);
 }
 
-/* The next tile that this block computes, from `unit` on, by the loader's warp: work.steps is
- * less than 0 when there is none. */
+/* The next tile that this block computes, from `unit` on, by a warp: work.steps is less than 0 when
+ * there is none. */
 template <class Tile>
 GB_INLINE void gb_emul_work(const gb_emul_args &e, uint32_t &unit, WgmmaWork &work)
 {
@@ -153,59 +167,74 @@ GB_INLINE void gb_emul_work(const gb_emul_args &e, uint32_t &unit, WgmmaWork &wo
     unit += (uint32_t)gb_grid();
 }
 
-/* One warp's life; what it asks for and tells is its first lane's. The guard of the next tile is asked
- * while the buffers of this one are full. */
+/* One warp's life: what the guard says takes a while, so it is asked ahead of the loader. */
 template <class Tile>
-GB_INLINE void gb_emul_loader(const gb_emul_args &e, WgmmaShared<Tile> &shared)
+GB_INLINE void gb_emul_asker(const gb_emul_args &e, EmulShared<Tile> &shared)
+{
+    WgmmaRing<Tile::AHEAD> ring(1);
+    uint32_t unit = (uint32_t)gb_block();
+    WgmmaWork work;
+
+    GB_NO_UNROLL
+    do {
+        gb_emul_work<Tile>(e, unit, work);
+        if (gb_thread() % GB_LANES == 0) {
+            gb_bar_wait(gb_smem(&shared.taken[ring.at]), ring.parity);
+            shared.asked[ring.at] = work;
+            gb_bar_arrive(gb_smem(&shared.told[ring.at]));
+        }
+        gb_sync_warp();
+        ring.next();
+    } while (work.steps >= 0);
+}
+
+/* ---- loading ---- */
+
+/* One thread's life. */
+template <class Tile>
+GB_INLINE void gb_emul_loader(const gb_emul_args &e, EmulShared<Tile> &shared)
 {
     const gb_tma_args &p = e.t;
-    const bool first = gb_thread() % GB_LANES == 0;
     WgmmaRing<Tile::STAGES> ring(1);
-    uint32_t unit = (uint32_t)gb_block();
-    WgmmaWork work, next = {};
+    WgmmaRing<Tile::AHEAD> asked(0);
 
-    gb_emul_work<Tile>(e, unit, work);
     GB_NO_UNROLL
-    for (;; work = next) {
-        const int za = e.x[0].batch > 1 ? work.batch : 0;
-        const int zb = e.x[1].batch > 1 ? work.batch : 0;
-        const int look = work.steps < Tile::STAGES ? work.steps : Tile::STAGES;
+    for (;; asked.next()) {
+        WgmmaWork work;
+        int za, zb;
 
-        if (first) {
-            gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
-            shared.work[ring.at] = work;
-            if (work.steps <= 0)
-                gb_bar_arrive(gb_smem(&shared.full[ring.at]));
-        }
-        if (work.steps <= 0)
+        gb_bar_wait(gb_smem(&shared.told[asked.at]), asked.parity);
+        work = shared.asked[asked.at];
+        gb_bar_arrive(gb_smem(&shared.taken[asked.at]));
+        za = e.x[0].batch > 1 ? work.batch : 0;
+        zb = e.x[1].batch > 1 ? work.batch : 0;
+        gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
+        shared.work[ring.at] = work;
+        if (work.steps <= 0) {
+            gb_bar_arrive(gb_smem(&shared.full[ring.at]));
             ring.next();
+        }
         if (work.steps < 0)
             break;
         GB_NO_UNROLL
-        for (int step = 0;; step++) {
+        for (int step = 0; step < work.steps; step++) {
             const uint32_t to = gb_smem(shared.stage[ring.at]);
             const uint32_t bar = gb_smem(&shared.full[ring.at]);
             const int k = step * Tile::BK;
 
-            if (step == look) {
-                gb_sync_warp();
-                gb_emul_work<Tile>(e, unit, next);
-            }
-            if (step == work.steps)
-                break;
-            if (first) {
-                if (step > 0)
-                    gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
-                gb_bar_expect(bar, Tile::STAGE_BYTES);
-                gb_tma_load(to, &p.b, bar, k, work.n, zb, p.hint_b);
-                gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, zb, p.hint_b);
-                gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, za, p.hint_a);
-                gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, za, p.hint_a);
-            }
+            if (step > 0)
+                gb_bar_wait(gb_smem(&shared.empty[ring.at]), ring.parity);
+            gb_bar_expect(bar, Tile::STAGE_BYTES);
+            gb_tma_load(to, &p.b, bar, k, work.n, zb, p.hint_b);
+            gb_tma_load(to + Tile::X_LOW, &e.b_low, bar, k, work.n, zb, p.hint_b);
+            gb_tma_load(to + Tile::Y_HIGH, &p.a, bar, k, work.m, za, p.hint_a);
+            gb_tma_load(to + Tile::Y_LOW, &e.a_low, bar, k, work.m, za, p.hint_a);
             ring.next();
         }
     }
 }
+
+/* ---- products ---- */
 
 /* The products of one buffer; `add`: to the sum of the buffer before. */
 template <class Tile>
@@ -276,19 +305,37 @@ struct EmulScales {
 };
 
 template <class Tile>
-GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shared)
+GB_INLINE void gb_emul_release(EmulShared<Tile> &shared, int stage)
+{
+    if (gb_thread() % 128 == 0)
+        gb_bar_arrive(gb_smem(&shared.empty[stage]));
+}
+
+/* It is the other's turn. Every warp says so, or one could sleep through two turns. */
+template <class Tile>
+GB_INLINE void gb_emul_turn(EmulShared<Tile> &shared, int wg)
+{
+    if (Tile::WGS == 1)
+        return;
+    gb_sync_warp();
+    if (gb_thread() % GB_LANES == 0)
+        gb_bar_arrive(gb_smem(&shared.turn[Tile::WGS - 1 - wg]));
+}
+
+template <class Tile>
+GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, EmulShared<Tile> &shared)
 {
     const gb_tma_args &p = e.t;
     WgmmaEpilogue<Tile> epilogue(p, shared);
     WgmmaRing<Tile::STAGES> ring(0);
+    WgmmaRing<1> turn(gb_thread() / 128 == 0);
 
     GB_NO_UNROLL
     for (;;) {
         float sums[1][Tile::BN / 2] = {}, sum[Tile::BN / 2];
         const int wg = gb_thread() / 128;
-        EmulScales<Tile> scales;
         WgmmaWork work;
-        int before;
+        int before = ring.at;
 
         gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
         work = shared.work[ring.at];
@@ -296,28 +343,36 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
             break;
         epilogue.begin(work);
         if (work.steps == 0) {
-            before = ring.at;
             /* no product holds back the release until all have read the work */
             gb_named_sync<128>(2 + wg);
             ring.next();
-            if (gb_thread() % 128 == 0)
-                gb_bar_arrive(gb_smem(&shared.empty[before]));
+            gb_emul_release<Tile>(shared, before);
         }
         GB_NO_UNROLL
-        for (int step = 0; step < work.steps; step++) {
-            const bool last =
-                step % Tile::STEPS == Tile::STEPS - 1 || step + 1 == work.steps;
+        for (int at = 0; at < work.steps; at += Tile::STEPS) {
+            const int steps = (int)gb_tile_min(work.steps - at, Tile::STEPS);
+            EmulScales<Tile> scales;
 
-            gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
-            gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg,
-                               step % Tile::STEPS != 0, sum);
-            scales.read(e, work, step / (GB_SPLIT_K / Tile::BK), wg);
+            GB_NO_UNROLL
+            for (int step = 0; step < steps; step++) {
+                gb_bar_wait(gb_smem(&shared.full[ring.at]), ring.parity);
+                /* Two warpgroups take turns, so that one's products run while the other adds
+                 * its sums: left alone they go in step, and the tensor cores wait for both. */
+                if (Tile::WGS > 1)
+                    gb_bar_wait(gb_smem(&shared.turn[wg]), turn.parity);
+                gb_emul_step<Tile>(gb_smem(shared.stage[ring.at]), wg, step > 0, sum);
+                gb_emul_turn<Tile>(shared, wg);
+                turn.next();
+                gb_wgmma_wait<1>();
+                if (step > 0)
+                    gb_emul_release<Tile>(shared, before);
+                before = ring.at;
+                ring.next();
+            }
+            scales.read(e, work, at / (GB_SPLIT_K / Tile::BK), wg);
             gb_wgmma_wait<0>();
-            if (gb_thread() % 128 == 0)
-                gb_bar_arrive(gb_smem(&shared.empty[ring.at]));
-            ring.next();
-            if (last)
-                scales.add(sum, sums[0]);
+            gb_emul_release<Tile>(shared, before);
+            scales.add(sum, sums[0]);
         }
         if (p.g.flags & GB_G_FUSED)
             epilogue.finish_fused(work, sums);
@@ -329,8 +384,7 @@ GB_INLINE void gb_emul_multiplier(const gb_emul_args &e, WgmmaShared<Tile> &shar
 template <class Tile>
 GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
 {
-    WgmmaShared<Tile> &shared =
-        *reinterpret_cast<WgmmaShared<Tile> *>(gb_wgmma_memory());
+    EmulShared<Tile> &shared = *reinterpret_cast<EmulShared<Tile> *>(gb_wgmma_memory());
     const int wg = gb_thread() / 128;
 
     if (gb_thread() == 0) {
@@ -342,6 +396,12 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
             gb_bar_init(gb_smem(&shared.full[s]), 1);
             gb_bar_init(gb_smem(&shared.empty[s]), Tile::WGS);
         }
+        for (int i = 0; i < Tile::AHEAD; i++) {
+            gb_bar_init(gb_smem(&shared.told[i]), 1);
+            gb_bar_init(gb_smem(&shared.taken[i]), 1);
+        }
+        for (int i = 0; i < Tile::WGS; i++)
+            gb_bar_init(gb_smem(&shared.turn[i]), 128 / GB_LANES);
         for (int i = 0; i < 4 * Tile::WGS * Tile::BUFFERS; i++)
             gb_bar_init(gb_smem(&shared.arrived[i / Tile::BUFFERS][i % Tile::BUFFERS]),
                         1);
@@ -352,8 +412,10 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
     if (wg == Tile::WGS) {
         if (Tile::TRADE)
             gb_fewer_registers<Tile::LOADER_REGISTERS>();
-        if (gb_thread() < Tile::WGS * 128 + GB_LANES)
+        if (gb_thread() == Tile::WGS * 128)
             gb_emul_loader<Tile>(e, shared);
+        else if (gb_thread() / GB_LANES == Tile::WGS * 4 + 1)
+            gb_emul_asker<Tile>(e, shared);
     } else {
         if (Tile::TRADE)
             gb_more_registers<Tile::REGISTERS>();
@@ -363,7 +425,7 @@ GB_INLINE void gb_gemm_emul(const gb_emul_args &e)
 
 #define GB_EMUL_ROW(name, wgs, bn, stages, buffers, sum)                               \
     typedef EmulTile<wgs, bn, stages, buffers, sum> name##_tile;                       \
-    static_assert(sizeof(WgmmaShared<name##_tile>) <=                                  \
+    static_assert(sizeof(EmulShared<name##_tile>) <=                                   \
                       GB_EMUL_SMEM(bn, 64 * (wgs), stages, wgs, buffers),              \
                   "GB_EMUL_SMEM");                                                     \
     GB_KERNEL_OF(gb_emul_args, gb_##name, name##_tile::THREADS, 1, args)               \

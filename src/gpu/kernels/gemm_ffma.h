@@ -231,34 +231,39 @@ struct FfmaOutput {
     typedef SimtOutput<Shape> To;
 
     const gb_gemm_args &g;
+    const StagedWork &work;
     gb_tile tile;
     bool flip; /* the sums are held conjugated */
 
-    GB_DEVICE FfmaOutput(const gb_gemm_args &args, const StagedWork &work)
-        : g(args), flip(args.flags & GB_G_CONJ_A)
+    GB_DEVICE FfmaOutput(const gb_gemm_args &args, const StagedWork &work_)
+        : g(args), work(work_), flip(args.flags & GB_G_CONJ_A)
     {
         tile.batch = work.batch;
         tile.split = work.split - g.split0;
-        tile.i = work.m / Shape::M;
-        tile.j = work.n / Shape::N;
+        tile.i = tile.j = 0; /* it begins with work's m and n */
+    }
+
+    GB_DEVICE To to() const
+    {
+        return To(g, tile, work.m, work.n, work.others_m, work.others_n);
     }
 
     GB_DEVICE void start(FfmaSums<Shape> &sums) const
     {
-        To(g, tile).start(sums, flip);
+        to().start(sums, flip);
     }
     GB_DEVICE void keep(const FfmaSums<Shape> &sums) const
     {
-        To(g, tile).keep(sums, flip);
+        to().keep(sums, flip);
     }
     GB_DEVICE void finish(const FfmaSums<Shape> &sums) const
     {
-        To(g, tile).finish(sums, flip);
+        to().finish(sums, flip);
     }
     GB_DEVICE void finish_fused(const FfmaSums<Shape> &sums,
                                 typename Shape::T *mine) const
     {
-        To(g, tile).finish_fused(sums, flip, mine);
+        to().finish_fused(sums, flip, mine);
     }
 };
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_repair: copies operands of 16-bit elements from any address and leading dimension to
- * aligned columns. What one pass over memory costs, the kernels for aligned operands win back.
+/* gemm_repair: copies operands of 16-bit elements from any address and leading
+ * dimension to aligned columns. What one pass over memory costs, the kernels for
+ * aligned operands win back.
  *
- * A thread writes vectors of 16 bytes, and asks for what all of them need before it waits: an
- * operand of a few MB is one wave of blocks, which takes as long as memory takes to answer. A
- * vector comes from the two aligned ones that it lies in, shifted: its neighbour's second is its
- * own first, which the L1 cache has. Nothing before the first element of a matrix or after its
- * last is read; what lies between columns may be.
+ * A thread writes vectors of 16 bytes, and asks for what all of them need before it
+ * waits: an operand of a few MB is one wave of blocks, which takes as long as memory
+ * takes to answer. A vector comes from the two aligned ones that it lies in, shifted:
+ * its neighbour's second is its own first, which the L1 cache has. Nothing before the
+ * first element of a matrix or after its last is read; what lies between columns may
+ * be.
  *
- * Beside it, what calls for matrices in device memory need: copies between any strides, and
- * lists of addresses. */
+ * gb_repack_32 copies 32-bit operands to where they run along k, whichever way they ran
+ * before.
+ *
+ * Beside them, what calls for matrices in device memory need: copies between any
+ * strides, and lists of addresses. */
 #include "fused.h"
 #include "repair_args.h"
 #include "shift.h"
@@ -91,6 +96,82 @@ GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 3, r)
     }
 }
 
+struct gb_repack_square {
+    /* of a vector, one after the other; one more, so that neither way of walking meets
+     * a bank twice */
+    uint32_t at[GB_REPACK_SIDE][GB_REPACK_SIDE + 1];
+};
+
+/* A square of vectors by elements of them. A warp reads along memory and writes along
+ * memory; where these differ, what it has read goes through shared memory. */
+GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit,
+                              gb_repack_square &square)
+{
+    constexpr int SIDE = GB_REPACK_SIDE, ROWS = GB_REPAIR_THREADS / 32;
+    const int64_t across = unit / x.wide, tall = (x.deep + SIDE - 1) / SIDE;
+    const int64_t z = across / tall;
+    const int64_t v0 = (unit - across * x.wide) * SIDE, l0 = (across - z * tall) * SIDE;
+    const int vectors = (int)gb_tile_min(x.vectors - v0, SIDE);
+    const int deep = (int)gb_tile_min(x.deep - l0, SIDE);
+    const bool along = x.from_deep == 1;
+    const int lane = gb_thread() % 32, row = gb_thread() / 32;
+    const int64_t from_row = along ? x.from_vector : x.from_deep;
+    const uint32_t *const from = reinterpret_cast<const uint32_t *>(x.from) +
+                                 z * x.batch_from + v0 * x.from_vector +
+                                 l0 * x.from_deep + row * from_row + lane;
+    uint32_t *const to = reinterpret_cast<uint32_t *>(x.to) + z * x.batch_to +
+                         (v0 + row) * x.to_vector + l0 + lane;
+    const int rows = along ? vectors : deep, columns = along ? deep : vectors;
+    uint32_t word[SIDE / ROWS][2];
+
+    GB_UNROLL
+    for (int i = 0; i < SIDE / ROWS; i++) {
+        GB_UNROLL
+        for (int half = 0; half < 2; half++)
+            if (row + i * ROWS < rows && lane + 32 * half < columns)
+                word[i][half] = from[i * ROWS * from_row + 32 * half];
+    }
+    if (!along) {
+        gb_sync(); /* all have read the last square */
+        GB_UNROLL
+        for (int i = 0; i < SIDE / ROWS; i++) {
+            GB_UNROLL
+            for (int half = 0; half < 2; half++)
+                if (row + i * ROWS < rows && lane + 32 * half < columns)
+                    square.at[lane + 32 * half][row + i * ROWS] = word[i][half];
+        }
+        gb_sync();
+        GB_UNROLL
+        for (int i = 0; i < SIDE / ROWS; i++) {
+            GB_UNROLL
+            for (int half = 0; half < 2; half++)
+                if (row + i * ROWS < vectors && lane + 32 * half < deep)
+                    word[i][half] = square.at[row + i * ROWS][lane + 32 * half];
+        }
+    }
+    GB_UNROLL
+    for (int i = 0; i < SIDE / ROWS; i++) {
+        GB_UNROLL
+        for (int half = 0; half < 2; half++)
+            if (row + i * ROWS < vectors && lane + 32 * half < deep)
+                to[i * ROWS * x.to_vector + 32 * half] = word[i][half];
+    }
+}
+
+GB_KERNEL_OF(gb_repack_args, gb_repack_32, GB_REPAIR_THREADS, 3, r)
+{
+    const int64_t first = r.x[0].units, units = first + r.x[1].units;
+    GB_SHARED(gb_repack_square, square);
+
+    gb_grid_wait();
+    GB_NO_UNROLL
+    for (int64_t unit = gb_block(); unit < units; unit += gb_grid()) {
+        const bool second = unit >= first;
+
+        gb_repack_part(r.x[second], unit - (second ? first : 0), square);
+    }
+}
+
 template <class T>
 GB_INLINE void gb_pack(const gb_pack_args &p)
 {
@@ -119,6 +200,7 @@ struct gb_two_words {
     uint64_t word[2];
 };
 
+GB_PACK(1, uint8_t)
 GB_PACK(2, uint16_t)
 GB_PACK(4, uint32_t)
 GB_PACK(8, uint64_t)

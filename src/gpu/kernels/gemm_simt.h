@@ -335,17 +335,24 @@ struct SimtOutput {
     const gb_tile &tile;
     int64_t i, j;   /* this thread's first element in C */
     int rows, cols; /* that exist from there on */
+    int row0, col0; /* of them the first that are this tile's */
     int above;  /* of the first element over the diagonal, clamped to what matters */
     bool whole; /* no element of the tile lies in the other triangle */
 
     GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile_)
+        : SimtOutput(args, tile_, tile_.i * Tile::M, tile_.j * Tile::N, 0, 0)
+    {
+    }
+
+    /* A tile that begins with C(i0, j0), and with so many rows and columns of others. */
+    GB_DEVICE SimtOutput(const gb_gemm_args &args, const gb_tile &tile_, int64_t i0,
+                         int64_t j0, int others_m, int others_n)
         : g(args), tile(tile_)
     {
         const int row =
             gb_frag_row(gb_thread(), 0, Tile::WARPS_M, Tile::PER_M, Tile::V);
         const int col =
             gb_frag_col(gb_thread(), 0, Tile::WARPS_M, Tile::PER_N, Tile::V);
-        const int64_t i0 = tile.i * Tile::M, j0 = tile.j * Tile::N;
         const int64_t reach = Tile::M + Tile::N;
         const int corner = (int)gb_tile_clamp(j0 + g.col0 - i0 - g.row0, -reach, reach);
 
@@ -353,6 +360,8 @@ struct SimtOutput {
         j = j0 + col;
         rows = (int)gb_tile_min(g.m - i0, Tile::M) - row;
         cols = (int)gb_tile_min(g.n - j0, Tile::N) - col;
+        row0 = others_m - row;
+        col0 = others_n - col;
         above = corner + col - row;
         whole = !((g.flags & GB_G_UPPER) && corner < Tile::M - 1) &&
                 !((g.flags & GB_G_LOWER) && corner > 1 - Tile::N);
@@ -382,11 +391,11 @@ struct SimtOutput {
     GB_DEVICE Span span(int c) const
     {
         const int diagonal = above + col(c);
-        Span s = {0, col(c) < cols ? rows : 0};
+        Span s = {row0, col(c) >= col0 && col(c) < cols ? rows : 0};
 
         if (g.flags & GB_G_UPPER && diagonal + 1 < s.high)
             s.high = diagonal + 1;
-        if (g.flags & GB_G_LOWER)
+        if (g.flags & GB_G_LOWER && diagonal > s.low)
             s.low = diagonal;
         return s;
     }
@@ -433,9 +442,10 @@ struct SimtOutput {
 
     GB_DEVICE bool vectors(const Out *base) const
     {
-        return (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
-                   (Tile::V * sizeof(Out)) ==
-               0;
+        return i % Tile::V == 0 &&
+               (reinterpret_cast<uintptr_t>(base) | (uintptr_t)g.ldc * sizeof(Out)) %
+                       (Tile::V * sizeof(Out)) ==
+                   0;
     }
 
     /* `mine`: PER_M places for this thread alone, THREADS apart. Columns go through them one
@@ -499,7 +509,7 @@ struct SimtOutput {
 
             GB_UNROLL
             for (int r = 0; r < Tile::PER_M; r += V) {
-                const bool full = vec && row(r) + V <= s.high;
+                const bool full = vec && row(r) >= s.low && row(r) + V <= s.high;
                 Out *at = column + row(r);
                 Vec<Out, V> v = {};
 

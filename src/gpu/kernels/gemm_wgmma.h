@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_wgmma: 16-bit GEMM for Hopper (sm_90a). What a launch computes is defined in
- * gemm_args.h; the operands are described by tensor_map.h.
+/* gemm_wgmma: 16-bit GEMM for Hopper (sm_90a), and fp32's by tf32. What a launch computes is
+ * defined in gemm_args.h; the operands are described by tensor_map.h.
  *
  * Orientation. C is column-major, so its contiguous side must be the inner side of TMA and of
  * the sums: the kernel computes C^T = op(B)^T op(A)^T. X is op(B)^T (n x k), Y is op(A)
  * (m x k); sums have a row for each column of C. All four layouts of the operands are read in
- * place: wgmma takes both majors of 16-bit elements from shared memory.
+ * place: wgmma takes both majors of 16-bit elements from shared memory. Those of 32 bits it takes
+ * K-major alone, so rows of tf32 are one layout, and gb_repack_32 makes it of the others.
  *
- * Tile: BN of m by BM of n and 64 of k (128 bytes, the widest swizzle). Accumulators: fp32, in
- * the registers of WGS warpgroups, each of which has MI times 64 columns of C and the whole
+ * Tile: BN of m by BM of n and 64 of k (128 bytes, the widest swizzle; of 32-bit elements, 32
+ * of k). Accumulators: fp32, in the registers of WGS warpgroups, each of which has MI times 64 columns of C and the whole
  * BN. One more warpgroup moves data: a single thread of it walks the tiles of a persistent
  * grid and fills a ring of STAGES buffers by TMA, far ahead of the products. Full and empty
  * buffers are told by barriers that are waited for by parity. The warpgroups share a ring but
@@ -34,9 +35,9 @@
  * waits before it touches memory. Tiles that fill no wave may be a launch of their own, whose
  * clusters share out k: gb_launch_tail().
  *
- * The order of the sum over k: tensor cores add 16 products at a time to the fp32 sum, so an
- * element's bits depend on k's blocks of 16 and on the splits of its tile, and not on the tile or
- * the launch. (Of a product with a tail the last tiles have splits: which these are follows from
+ * The order of the sum over k: tensor cores add 16 products at a time (of tf32, 8) to the
+ * fp32 sum, so an element's bits depend on k's blocks of 16 (8) and on the splits of its tile,
+ * and not on the tile or the launch. (Of a product with a tail the last tiles have splits: which these are follows from
  * the tile order and the number of multiprocessors.) */
 #ifndef GB_GEMM_WGMMA_H
 #define GB_GEMM_WGMMA_H
@@ -187,7 +188,7 @@ GB_INLINE void gb_wgmma_step(uint32_t stage, int wg, bool add,
 
     gb_wgmma_fence();
     GB_UNROLL
-    for (int k = 0; k < Tile::BK / 16; k++) {
+    for (int k = 0; k < Tile::BK / gb_wgmma_k<typename Tile::In>; k++) {
         GB_UNROLL
         for (int mi = 0; mi < Tile::MI; mi++)
             Wgmma::mma(d[mi],

@@ -10,7 +10,8 @@
 enum {
     GB_REPAIR_THREADS = 256,
     GB_REPAIR_ALIGN = 16,
-    GB_REPAIR_ROWS = 4, /* vectors of a column that a thread has under way at once */
+    GB_REPAIR_ROWS = 4,  /* vectors of a column that a thread has under way at once */
+    GB_REPACK_SIDE = 64, /* of the squares that gb_repack_32 copies */
 };
 
 /* rows x cols elements of 16 bits, `batch` times. `to` is aligned to GB_REPAIR_ALIGN bytes, and
@@ -26,6 +27,20 @@ struct gb_repair {
 
 struct gb_repair_args {
     struct gb_repair x[2]; /* without units: no second one */
+};
+
+/* `vectors` of 32-bit elements, rows of op(A) or columns of op(B), each `deep` long,
+ * `batch` times: to where each is a run of memory. `to` is aligned to GB_REPAIR_ALIGN
+ * bytes, and so is each vector. Of the two strides from_... one is 1. */
+struct gb_repack {
+    uint64_t from, to; /* device addresses */
+    int64_t vectors, deep, from_vector, from_deep, to_vector;
+    int64_t batch_from, batch_to, batch;
+    int64_t wide, units; /* squares: that cover all vectors; of all batches */
+};
+
+struct gb_repack_args {
+    struct gb_repack x[2]; /* without units: no second one */
 };
 
 /* For strides of which none is 1: element (i, j) of batch z goes from one matrix to another.

@@ -196,7 +196,7 @@ GB_INLINE int gb_measure_exponent(double squares, int most)
 
 GB_INLINE float gb_warp_least(float x)
 {
-    return gb_float(-gb_warp_most(-gb_bits(x)));
+    return gb_float(gb_warp_least(gb_bits(x)));
 }
 
 GB_INLINE void gb_measure_group(const gb_residue_side &g, int64_t z, int64_t group,
@@ -226,7 +226,7 @@ GB_INLINE void gb_measure_group(const gb_residue_side &g, int64_t z, int64_t gro
                 squares[q] = gb_fma_f64(x[q][e], x[q][e], squares[q]);
                 here = high > here ? high : here;
             }
-            here = gb_warp_most(here);
+            here = (int)gb_warp_most((uint32_t)here);
             most[q] = here > most[q] ? here : most[q];
             b = gb_measure_block(x[q], here);
             if (lane == 0 && part.vector(q) < g.vectors)
@@ -257,7 +257,7 @@ GB_INLINE void gb_measure_group(const gb_residue_side &g, int64_t z, int64_t gro
         gb_residue_guard mine = {{1, 1}, {GB_RESIDUE_K, GB_RESIDUE_K}};
 
         if (exponent == GB_RESIDUE_BAD)
-            mine.s[0] = -1;
+            mine = {{0, 0}, {0, 0}}; /* nothing is enough for it */
         else if (has && shared.most[lane] != 0)
             mine = gb_measure_guard(parts[lane * g.blocks + block], exponent);
         GB_UNROLL
@@ -324,7 +324,7 @@ GB_INLINE int gb_choose_tile(const gb_choose_args &args, int64_t z, int64_t i,
     const gb_residue_side &a = args.x[0], &b = args.x[1];
     const float least[] = GB_RESIDUE_LEAST;
     float sum = 0;
-    int good = 1, moduli = 0;
+    int moduli = 0;
 
     for (int64_t block = gb_thread() % GB_LANES; block < a.blocks; block += GB_LANES) {
         const gb_residue_guard x = gb_choose_side(a, a.batch > 1 ? z : 0, i, block);
@@ -342,13 +342,11 @@ GB_INLINE int gb_choose_tile(const gb_choose_args &args, int64_t z, int64_t i,
             best = one > best ? one : best;
         }
         sum += best;
-        good &= x.s[0] >= 0 && y.s[0] >= 0;
     }
-    good = -gb_warp_most(-good);
     sum = gb_warp_sum(sum) * 0x1.fffp-1f; /* (rounded) */
     GB_UNROLL
     for (int c = GB_MODULI_CHOICES - 1; c >= 0; c--)
-        if (good && sum >= least[c])
+        if (sum >= least[c])
             moduli = GB_MODULI_LEAST + c;
     return moduli;
 }

@@ -5,11 +5,11 @@
 
 #include "seam.h"
 
-/* The 16 bytes that begin `skip` bytes, an even number under 16, on in two vectors. */
+/* The 16 bytes that begin `skip` bytes, a number under 16, on in two vectors. */
 GB_INLINE void gb_shift_words(uint32_t (&out)[4], const uint32_t (&in)[8], int skip)
 {
     const bool two = skip & 8, one = skip & 4;
-    const int bits = (skip & 2) * 8;
+    const int bits = (skip & 3) * 8;
     uint32_t w[6], v[5];
 
     GB_UNROLL

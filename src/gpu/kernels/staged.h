@@ -24,7 +24,8 @@
 
 /* What a block does in one turn. */
 struct StagedWork {
-    int64_t m, n; /* C(m, n) is its first element */
+    int64_t m, n;           /* C(m, n) is its first element */
+    int others_m, others_n; /* the first rows and columns, which are another tile's */
     int64_t batch;
     int64_t split; /* of the whole problem */
     int64_t k;     /* where its sums begin, from the launch's k_begin */
@@ -48,6 +49,17 @@ struct StagedAll {
         return true;
     }
 };
+
+/* Where a tile begins. The last of a side would reach past the matrix, and copies with masks are
+ * slow: it begins early and computes again what is another's, and stores none of that. */
+GB_INLINE int64_t gb_staged_begin(int64_t tile, int side, int64_t all, int &others)
+{
+    const int64_t at = tile * side;
+    const int64_t begin = all < side ? at : gb_tile_min(at, all - side);
+
+    others = (int)(at - begin);
+    return begin;
+}
 
 /* The first tile that `pick` wants, from `unit` on by whole grids. Out of line: one copy for four
  * layouts. `units`: how many there are, from the first call on; a triangle takes long to count. */
@@ -82,8 +94,8 @@ GB_NOINLINE void gb_staged_work(const gb_gemm_args &g, Pick pick, int64_t &unit,
             break;
     }
     gb_split_range_init(&range, &g, g.split0 + tile.split);
-    work.m = tile.i * M;
-    work.n = tile.j * N;
+    work.m = gb_staged_begin(tile.i, M, g.m, work.others_m);
+    work.n = gb_staged_begin(tile.j, N, g.n, work.others_n);
     work.batch = tile.batch;
     work.split = g.split0 + tile.split;
     work.k = range.begin - g.k_begin;

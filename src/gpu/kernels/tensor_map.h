@@ -21,6 +21,8 @@ struct gb_tensor_map {
 struct gb_host_tensor {
     uint64_t at, dim[3], stride[2];
     uint32_t box[2], element_bytes;
+    uint32_t
+        tf32; /* elements of 4 bytes are rounded to the nearest tf32 on their way */
 };
 
 /* What a load asks of L2, as the hardware encodes it: lines are the next to go, the last, or

@@ -7,7 +7,7 @@
 
 #if GB_SEAM_CUDA
 
-GB_INLINE int gb_warp_most(int x)
+GB_INLINE uint32_t gb_warp_most(uint32_t x)
 {
     return __reduce_max_sync(0xffffffff, x);
 }
@@ -30,16 +30,16 @@ GB_INLINE float gb_warp_sum(float x)
 
 static void gb_host_most(void *const *lanes)
 {
-    int most = *static_cast<int *>(lanes[0]);
+    uint32_t most = 0;
 
-    for (int l = 1; l < GB_LANES; l++)
-        most =
-            *static_cast<int *>(lanes[l]) > most ? *static_cast<int *>(lanes[l]) : most;
     for (int l = 0; l < GB_LANES; l++)
-        *static_cast<int *>(lanes[l]) = most;
+        if (*static_cast<uint32_t *>(lanes[l]) > most)
+            most = *static_cast<uint32_t *>(lanes[l]);
+    for (int l = 0; l < GB_LANES; l++)
+        *static_cast<uint32_t *>(lanes[l]) = most;
 }
 
-GB_INLINE int gb_warp_most(int x, int line = __builtin_LINE())
+GB_INLINE uint32_t gb_warp_most(uint32_t x, int line = __builtin_LINE())
 {
     gb_fiber_warp(line, &x, gb_host_most);
     return x;
@@ -86,15 +86,15 @@ GB_INLINE float gb_warp_sum(float x, int line = __builtin_LINE())
 
 #endif
 
-GB_INLINE int gb_bits(float x)
+GB_INLINE uint32_t gb_bits(float x)
 {
-    int bits;
+    uint32_t bits;
 
     __builtin_memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-GB_INLINE float gb_float(int bits)
+GB_INLINE float gb_float(uint32_t bits)
 {
     float x;
 
@@ -102,9 +102,14 @@ GB_INLINE float gb_float(int bits)
     return x;
 }
 
+GB_INLINE uint32_t gb_warp_least(uint32_t x)
+{
+    return ~gb_warp_most(~x);
+}
+
 GB_INLINE float gb_power(int exponent)
 {
-    return gb_float((exponent + 127) << 23);
+    return gb_float((uint32_t)(exponent + 127) << 23);
 }
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in shared
- * memory, the tensor memory accelerator (TMA), and matrix products of warpgroups (wgmma). One
- * function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared memory are 32-bit. On host
- * fibers the same: wgmma_host.h.
+/* What a Hopper GEMM says to the hardware that CUDA C++ has no words for: barriers in
+ * shared memory, the tensor memory accelerator (TMA), and matrix products of warpgroups
+ * (wgmma). One function per instruction; PTX ISA 8.0, sm_90a. Addresses of shared
+ * memory are 32-bit. On host fibers the same: wgmma_host.h.
  *
  * A warpgroup is four warps. wgmma multiplies X (64 x 16) by Y (16 x n), both in shared
- * memory, into sums that the warpgroup's registers hold: thread t has, of every 8 columns,
- * rows r = t/32*16 + t%32/4 and r + 8, columns t%4*2 and t%4*2 + 1, in d[0..1] and d[2..3]. */
+ * memory, into sums that the warpgroup's registers hold: thread t has, of every 8
+ * columns, rows r = t/32*16 + t%32/4 and r + 8, columns t%4*2 and t%4*2 + 1, in d[0..1]
+ * and d[2..3]. Of 32-bit elements k is 8: 32 bytes as well. */
 #ifndef GB_WGMMA_H
 #define GB_WGMMA_H
 
@@ -15,10 +16,21 @@
 #include "seam.h"
 #include "tensor_map.h"
 
-/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as TMA's
- * 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has 64 of k, the
- * next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the next 8 of k follow
- * 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on (leading). */
+/* fp32 storage of which the tensor cores read the sign, 8 bits of exponent and the
+ * first 10 of the fraction, whatever the others are. */
+struct gb_tf32 {
+    uint32_t bits;
+};
+
+/* Products of so many of k are one instruction's. */
+template <class T>
+constexpr int gb_wgmma_k = 32 / (int)sizeof(T);
+
+/* Where an operand of 16-bit elements lies: atoms of 8 rows of 128 bytes, swizzled as
+ * TMA's 128-byte mode does, at a multiple of 1024 bytes. K-major (MN false): a row has
+ * 64 of k, the next 8 rows follow 1024 bytes on. MN-major: a row has 64 of m or n, the
+ * next 8 of k follow 1024 bytes on (stride), the next 64 of m or n GB_ATOM_BYTES on
+ * (leading). Elements of 32 bits are K-major, 32 of k to a row. */
 enum { GB_ATOM_BYTES = 64 * 128 };
 
 template <bool MN>
@@ -30,9 +42,9 @@ GB_INLINE uint64_t gb_descriptor(uint32_t at)
            swizzle_128 << 62;
 }
 
-/* In a descriptor's units of 16 bytes, what one step of 16 along k adds. */
+/* In a descriptor's units of 16 bytes, what one step of gb_wgmma_k along k adds. */
 template <bool MN>
-constexpr uint64_t gb_descriptor_step = MN ? 16 * 128 / 16 : 16 * 2 / 16;
+constexpr uint64_t gb_descriptor_step = MN ? 16 * 128 / 16 : 32 / 16;
 
 #if GB_SEAM_HOST
 #include "wgmma_host.h"
@@ -259,35 +271,38 @@ GB_INLINE void gb_wgmma_wait()
 template <int N, class T, int X_MN, int Y_MN>
 struct GbWgmma;
 
+/* kind: k and the types. majors: which operands are MN-major, of types that can be. */
+#define GB_EITHER_MAJOR(operands) operands
+#define GB_K_MAJOR(operands)
 /* clang-format off */
-#define GB_WGMMA_16(types)                                                             \
+#define GB_WGMMA_16(kind, majors)                                                      \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32." types " "               \
+                 "wgmma.mma_async.sync.aligned.m64n16" kind " "                        \
                  "{%0, %1, %2, %3, %4, %5, %6, %7}, "                                  \
-                 "%8, %9, p, 1, 1, %11, %12;\n}\n"                                     \
+                 "%8, %9, p, 1, 1" majors(", %11, %12") ";\n}\n"                       \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7])                                  \
                  : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
 
-#define GB_WGMMA_32(types)                                                             \
+#define GB_WGMMA_32(kind, majors)                                                      \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32." types " "               \
+                 "wgmma.mma_async.sync.aligned.m64n32" kind " "                        \
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
                  "%14, %15}, "                                                         \
-                 "%16, %17, p, 1, 1, %19, %20;\n}\n"                                   \
+                 "%16, %17, p, 1, 1" majors(", %19, %20") ";\n}\n"                     \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
                    "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
                    "+f"(d[14]), "+f"(d[15])                                            \
                  : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
 
-#define GB_WGMMA_64(types)                                                             \
+#define GB_WGMMA_64(kind, majors)                                                      \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." types " "               \
+                 "wgmma.mma_async.sync.aligned.m64n64" kind " "                        \
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
                  "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
                  "%26, %27, %28, %29, %30, %31}, "                                     \
-                 "%32, %33, p, 1, 1, %35, %36;\n}\n"                                   \
+                 "%32, %33, p, 1, 1" majors(", %35, %36") ";\n}\n"                     \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
                    "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
@@ -298,16 +313,16 @@ struct GbWgmma;
                    "+f"(d[30]), "+f"(d[31])                                            \
                  : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
 
-#define GB_WGMMA_128(types)                                                            \
+#define GB_WGMMA_128(kind, majors)                                                     \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." types " "              \
+                 "wgmma.mma_async.sync.aligned.m64n128" kind " "                       \
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
                  "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
                  "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
                  "%38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "        \
                  "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "        \
                  "%62, %63}, "                                                         \
-                 "%64, %65, p, 1, 1, %67, %68;\n}\n"                                   \
+                 "%64, %65, p, 1, 1" majors(", %67, %68") ";\n}\n"                     \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
                    "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
@@ -326,9 +341,9 @@ struct GbWgmma;
                    "+f"(d[62]), "+f"(d[63])                                            \
                  : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
 
-#define GB_WGMMA_192(types)                                                            \
+#define GB_WGMMA_192(kind, majors)                                                     \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n192k16.f32." types " "              \
+                 "wgmma.mma_async.sync.aligned.m64n192" kind " "                       \
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
                  "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
                  "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
@@ -337,7 +352,7 @@ struct GbWgmma;
                  "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, "        \
                  "%74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, "        \
                  "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "                 \
-                 "%96, %97, p, 1, 1, %99, %100;\n}\n"                                  \
+                 "%96, %97, p, 1, 1" majors(", %99, %100") ";\n}\n"                    \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
                    "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
@@ -364,9 +379,9 @@ struct GbWgmma;
                    "+f"(d[94]), "+f"(d[95])                                            \
                  : "l"(x), "l"(y), "r"(add), "n"(X_MN), "n"(Y_MN))
 
-#define GB_WGMMA_256(types)                                                            \
+#define GB_WGMMA_256(kind, majors)                                                     \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                         \
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32." types " "              \
+                 "wgmma.mma_async.sync.aligned.m64n256" kind " "                       \
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "       \
                  "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, "        \
                  "%26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, "        \
@@ -378,7 +393,7 @@ struct GbWgmma;
                  "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, "          \
                  "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, "        \
                  "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "       \
-                 "%128, %129, p, 1, 1, %131, %132;\n}\n"                               \
+                 "%128, %129, p, 1, 1" majors(", %131, %132") ";\n}\n"                 \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),         \
                    "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),         \
                    "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),                 \
@@ -419,14 +434,22 @@ struct GbWgmma;
     struct GbWgmma<n, gb_f16, X_MN, Y_MN> {                                            \
         GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
         {                                                                              \
-            GB_WGMMA_##n("f16.f16");                                                   \
+            GB_WGMMA_##n("k16.f32.f16.f16", GB_EITHER_MAJOR);                          \
         }                                                                              \
     };                                                                                 \
     template <int X_MN, int Y_MN>                                                      \
     struct GbWgmma<n, gb_bf16, X_MN, Y_MN> {                                           \
         GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
         {                                                                              \
-            GB_WGMMA_##n("bf16.bf16");                                                 \
+            GB_WGMMA_##n("k16.f32.bf16.bf16", GB_EITHER_MAJOR);                        \
+        }                                                                              \
+    };                                                                                 \
+    template <int X_MN, int Y_MN>                                                      \
+    struct GbWgmma<n, gb_tf32, X_MN, Y_MN> {                                           \
+        static_assert(!X_MN && !Y_MN, "tf32 is K-major");                              \
+        GB_INLINE void mma(float *d, uint64_t x, uint64_t y, int add)                  \
+        {                                                                              \
+            GB_WGMMA_##n("k8.f32.tf32.tf32", GB_K_MAJOR);                              \
         }                                                                              \
     };
 GB_WGMMA(16)

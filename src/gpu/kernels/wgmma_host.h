@@ -153,6 +153,15 @@ GB_INLINE uint32_t gb_host_swizzled(uint32_t at)
     return at ^ (at >> 7 & 7) << 4;
 }
 
+/* fp32's bits to those of the nearest tf32, of two the even one: beyond the largest,
+ * infinity. */
+GB_INLINE uint32_t gb_host_rounded(uint32_t x)
+{
+    if ((x & 0x7f800000u) == 0x7f800000u)
+        return (x & 0x007fffffu) ? x | 0x00400000u : x;
+    return (x + 0xfffu + (x >> 13 & 1)) & ~0x1fffu;
+}
+
 struct HostBox {
     const gb_tensor_map *map;
     uint32_t rank, to, bar;
@@ -187,6 +196,13 @@ static void gb_host_tma(const void *what)
                                      (uint64_t)y * t.stride[0] +
                                      (uint64_t)b.z * t.stride[1]),
                                  size);
+            if (t.tf32) {
+                uint32_t bits;
+
+                __builtin_memcpy(&bits, here, sizeof bits);
+                bits = gb_host_rounded(bits);
+                __builtin_memcpy(here, &bits, sizeof bits);
+            }
         }
     gb_host_bar_change(gb_host_bar(b.rank, b.bar), 0,
                        -(int32_t)(t.box[0] * t.box[1] * size));
@@ -270,7 +286,7 @@ GB_INLINE void gb_stmatrix(uint32_t at, const uint32_t (&v)[4],
 
 /* ---- wgmma ---- */
 
-/* One product of this thread's warpgroup: 64 by n by 16, or by 32 of bytes; into floats, or
+/* One product of this thread's warpgroup: 64 by n by gb_wgmma_k, or by 32 of bytes; into floats, or
  * int32_t. */
 struct HostProductOf {
     void (*multiply)(void *const *d, const HostProductOf &op);
@@ -292,6 +308,15 @@ GB_INLINE HostProducts *gb_host_products_here()
     return static_cast<HostProducts *>(gb_fiber_local());
 }
 
+GB_INLINE float gb_to_f32(gb_tf32 x)
+{
+    float read;
+
+    x.bits &= ~0x1fffu;
+    __builtin_memcpy(&read, &x, sizeof read);
+    return read;
+}
+
 /* Element (row, k) of an operand, wherever its descriptor says. */
 template <class T>
 GB_INLINE float gb_host_element(uint64_t descriptor, bool mn, int row, int k)
@@ -301,7 +326,7 @@ GB_INLINE float gb_host_element(uint64_t descriptor, bool mn, int row, int k)
     const uint32_t stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
     const uint32_t at =
         mn ? begin + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * 2
-           : begin + row / 8 * stride + row % 8 * 128 + k * 2;
+           : begin + row / 8 * stride + row % 8 * 128 + k * (uint32_t)sizeof(T);
     T x;
 
     __builtin_memcpy(&x, gb_host_at(gb_host_swizzled(at & ~15u) | (at & 15)), sizeof x);
@@ -333,16 +358,17 @@ GB_INLINE float gb_host_cut(double x)
     return (float)x;
 }
 
-/* As the hardware does it (measured on an H200): the terms of a sum, 16 products and what it is
- * added to, are aligned to the largest of them and cut off at 25 bits after its first, and the sum
- * at fp32's. */
+/* As the hardware does it (measured on an H200): the terms of a sum, the products and
+ * what it is added to, are aligned to the largest of them and cut off at 25 bits after
+ * its first, and the sum at fp32's. */
 template <int N, class T, int X_MN, int Y_MN>
 GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
 {
+    constexpr int DEEP = gb_wgmma_k<T>;
     double(&y)[16][256] = gb_host_y;
-    double x[16], sum[N], most[N], start[N];
+    double x[DEEP], sum[N], most[N], start[N];
 
-    for (int k = 0; k < 16; k++)
+    for (int k = 0; k < DEEP; k++)
         for (int n = 0; n < N; n++)
             y[k][n] = gb_host_element<T>(op.y, Y_MN, n, k);
     for (int r = 0; r < 64; r++) {
@@ -351,13 +377,13 @@ GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
             reinterpret_cast<float *const *>(d) + r / 16 * 32 + r % 8 * 4;
         const int half = r % 16 / 8 * 2;
 
-        for (int k = 0; k < 16; k++)
+        for (int k = 0; k < DEEP; k++)
             x[k] = gb_host_element<T>(op.x, X_MN, r, k);
         for (int n = 0; n < N; n++) {
             start[n] = op.add ? (double)of[n % 8 / 2][n / 8 * 4 + half + n % 2] : 0;
             most[n] = __builtin_fabs(start[n]);
         }
-        for (int k = 0; k < 16; k++)
+        for (int k = 0; k < DEEP; k++)
             for (int n = 0; n < N; n++) {
                 const double size = __builtin_fabs(x[k] * y[k][n]);
 
@@ -367,7 +393,7 @@ GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
             most[n] = gb_host_grid(most[n]);
             sum[n] = __builtin_trunc(start[n] * most[n]);
         }
-        for (int k = 0; k < 16; k++)
+        for (int k = 0; k < DEEP; k++)
             for (int n = 0; n < N; n++)
                 sum[n] += __builtin_trunc(x[k] * y[k][n] * most[n]);
         for (int n = 0; n < N; n++) {
@@ -386,7 +412,7 @@ static void gb_host_multiply(void *const *d, const HostProductOf &op)
 }
 
 #if defined(__x86_64__)
-/* The same bits: products of 16-bit elements are exact in a double. */
+/* The same bits: products of short elements are exact in a double. */
 template <int N, class T, int X_MN, int Y_MN>
 __attribute__((target("avx2,fma"))) static void
 gb_host_multiply_fma(void *const *d, const HostProductOf &op)
@@ -465,6 +491,7 @@ GB_INLINE void gb_host_ask(void (*multiply)(void *const *, const HostProductOf &
 
 template <int N, class T, int X_MN, int Y_MN>
 struct GbWgmma {
+    static_assert(sizeof(T) == 2 || (!X_MN && !Y_MN), "tf32 is K-major");
     static void mma(float *d, uint64_t x, uint64_t y, int add)
     {
         void (*multiply)(void *const *, const HostProductOf &) =

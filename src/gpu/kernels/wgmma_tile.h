@@ -16,7 +16,7 @@ struct WgmmaTile {
     typedef In_ In;
     typedef Out_ Out;
     static constexpr int WGS = WGS_, MI = MI_, BN = BN_, STAGES = STAGES_;
-    static constexpr int BM = 64 * MI * WGS, BK = 64;
+    static constexpr int BM = 64 * MI * WGS, BK = 128 / sizeof(In_);
     static constexpr bool X_MN = X_MN_, Y_MN = Y_MN_;
     static constexpr int THREADS = 128 * (WGS + 1);
     static constexpr int ATOMS = (BN + 63) / 64; /* of an MN-major Y */
@@ -48,7 +48,7 @@ struct WgmmaWork {
     int m, n; /* C(m, n) is its first element */
     int batch, split;
     int k;     /* where its sums begin, from the launch's k_begin */
-    int steps; /* buffers of 64 to sum; < 0: no more tiles */
+    int steps; /* buffers of BK to sum; < 0: no more tiles */
     int carry; /* the sums began in an earlier launch */
 };
 
