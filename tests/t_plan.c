@@ -843,9 +843,9 @@ int main(void)
     test_kernel_choice();
     test_tma_choice();
     test_emulated();
+    test_emulated_f64();
     test_fast();
     test_integers();
-    test_emulated_f64();
     test_tail_and_hints();
     test_mma_choice();
     test_native();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_wgmma and gemm_emul, of fp32 and of fp64, for the emulated device. Of the first every tile
- * once for 16 bits, those at least 128 wide along n with C of 16 bits, the others with C of fp32.
- * (All four pairs of types of each would take minutes to compile, and are no other text.) */
+/* gemm_wgmma and gemm_emul, of fp32 and fp64, for the emulated device. Of the first every tile once for 16
+ * bits, those at least 128 wide along n with C of 16 bits, the others with C of fp32.
+ * (All four pairs of types of each would take minutes to compile, and are no other
+ * text.) */
 #include "emu_kernels.h"
 
 #include <stddef.h>

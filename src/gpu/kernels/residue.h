@@ -257,7 +257,7 @@ GB_INLINE void gb_measure_group(const gb_residue_side &g, int64_t z, int64_t gro
         gb_residue_guard mine = {{1, 1}, {GB_RESIDUE_K, GB_RESIDUE_K}};
 
         if (exponent == GB_RESIDUE_BAD)
-            mine.s[0] = -1;
+            mine = {{0, 0}, {0, 0}}; /* nothing is enough for it */
         else if (has && shared.most[lane] != 0)
             mine = gb_measure_guard(parts[lane * g.blocks + block], exponent);
         GB_UNROLL
@@ -324,7 +324,7 @@ GB_INLINE int gb_choose_tile(const gb_choose_args &args, int64_t z, int64_t i,
     const gb_residue_side &a = args.x[0], &b = args.x[1];
     const float least[] = GB_RESIDUE_LEAST;
     float sum = 0;
-    int good = 1, moduli = 0;
+    int moduli = 0;
 
     for (int64_t block = gb_thread() % GB_LANES; block < a.blocks; block += GB_LANES) {
         const gb_residue_guard x = gb_choose_side(a, a.batch > 1 ? z : 0, i, block);
@@ -342,13 +342,11 @@ GB_INLINE int gb_choose_tile(const gb_choose_args &args, int64_t z, int64_t i,
             best = one > best ? one : best;
         }
         sum += best;
-        good &= x.s[0] >= 0 && y.s[0] >= 0;
     }
-    good = gb_warp_least((uint32_t)good) != 0;
     sum = gb_warp_sum(sum) * 0x1.fffp-1f; /* (rounded) */
     GB_UNROLL
     for (int c = GB_MODULI_CHOICES - 1; c >= 0; c--)
-        if (good && sum >= least[c])
+        if (sum >= least[c])
             moduli = GB_MODULI_LEAST + c;
     return moduli;
 }

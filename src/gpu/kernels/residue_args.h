@@ -88,7 +88,7 @@ struct gb_residue_block {
 };
 
 /* Of the vectors of a group, each in units of its scale, the least of each: s and sum x_l of the
- * text above; s[0] < 0: one of them has no scale. */
+ * text above; 0 where one of them has no scale. */
 struct gb_residue_guard {
     float s[2], x[2];
 };

@@ -86,11 +86,6 @@ GB_INLINE float gb_warp_sum(float x, int line = __builtin_LINE())
 
 #endif
 
-GB_INLINE uint32_t gb_warp_least(uint32_t x)
-{
-    return ~gb_warp_most(~x);
-}
-
 GB_INLINE uint32_t gb_bits(float x)
 {
     uint32_t bits;
@@ -105,6 +100,11 @@ GB_INLINE float gb_float(uint32_t bits)
 
     __builtin_memcpy(&x, &bits, sizeof x);
     return x;
+}
+
+GB_INLINE uint32_t gb_warp_least(uint32_t x)
+{
+    return ~gb_warp_most(~x);
 }
 
 GB_INLINE float gb_power(int exponent)
