@@ -383,7 +383,8 @@ static void test_integers(void)
         skip("built without rows for 8-bit integers");
         return;
     }
-    ok((c.kernel->flags & GB_K_INTEGER) && c.repair == 0 && c.splits == 1 && c.tail == 0,
+    ok((c.kernel->flags & GB_K_INTEGER) && c.repair == 0 && c.splits == 1 &&
+           c.tail == 0,
        "TN is read in place");
     quick = c.seconds;
     for (int x = 1; x < 8; x++) { /* A along m, B along n, B without sign */
@@ -392,9 +393,9 @@ static void test_integers(void)
         p.transa = x & 1 ? GB_N : GB_T;
         p.transb = x & 2 ? GB_T : GB_N;
         p.offsets.b_unsigned = x & 4;
-        wrong += !gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0,
-                                &c) ||
-                 c.repair != copied || c.seconds <= quick;
+        wrong +=
+            !gb_plan_model(&p, &gb_model_typical, GB_PLAN_LINE, GB_PLAN_LINE, 0, &c) ||
+            c.repair != copied || c.seconds <= quick;
     }
     is_int(0, wrong, "others are copied, and that is counted");
     p.transa = GB_T;
