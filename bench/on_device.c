@@ -302,12 +302,11 @@ static const char *choose(struct device_bench *b, struct device_shape *d)
         must(b->ops->module_get(b->dev, module, symbol, &d->reduce), symbol);
     }
     if (row->flags & GB_K_EMULATED) {
-        d->emulated.gemm = d->gemm;
-        must(b->ops->module_get(b->dev, module, GB_SPLIT_SYMBOL, &d->emulated.split),
-             GB_SPLIT_SYMBOL);
-        snprintf(symbol, sizeof(symbol), GB_REST_SYMBOL, layout(d->s->transa),
-                 layout(d->s->transb));
-        must(b->ops->module_get(b->dev, module, symbol, &d->emulated.rest), symbol);
+        for (int i = 0; i < GB_EMULATED_STEPS; i++)
+            if (gb_emulated_symbol(row, (enum gb_emulated_step)i, layout(d->s->transa),
+                                   layout(d->s->transb), symbol, sizeof(symbol)))
+                must(b->ops->module_get(b->dev, module, symbol, &d->emulated.step[i]),
+                     symbol);
     } else if (row->flags & GB_K_INTEGER) {
         d->integer.gemm = d->gemm;
         must(b->ops->module_get(b->dev, module, GB_BYTES_SYMBOL, &d->integer.bytes),
@@ -416,7 +415,7 @@ static size_t repair_bytes(const struct device_shape *d)
     const struct gb_gemm_args g = arguments(d, 0);
 
     if (d->choice.kernel->flags & GB_K_EMULATED)
-        return gb_emulated_bytes(&g);
+        return gb_emulated_bytes(d->choice.kernel, &g);
     if (d->choice.kernel->flags & GB_K_INTEGER)
         return gb_integer_bytes(&g, &no_offsets);
     return gb_launch_repair_bytes(d->choice.kernel, d->choice.repair,

@@ -68,10 +68,10 @@ all 'to which the guard has left it' \
     'f["math"] == "native" || (f["chain_ratio"] == 1 && f["frobenius_ratio"] > 3)'
 
 # An adversary of any split: the sum of what native arithmetic takes back at once stays small.
-run 'what emulated arithmetic does worse than promised is said, by the exit status too' 1 \
-    --type f32 --math emulated --family cancels --shape 64x64x256
-is 'broken: multiple of native' "$(column verdict)" 'and in the row'
-all 'while the bound is kept' 'f["share"] <= 1'
+run 'an adversary has four times the error of native arithmetic at most' 0 --type f32 \
+    --math emulated --family cancels --shape 64x64x256
+all 'more than any other data, while the bound is kept' \
+    'f["share"] <= 1 && f["frobenius_ratio"] > 3'
 
 for type in f64 c32 c64; do
     trans=TN

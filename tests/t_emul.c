@@ -213,9 +213,9 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     const int64_t n = b->vectors / (more.of_b ? more.batch : 1);
     const size_t bytes = (size_t)(ldc * n * more.batch) * sizeof *c;
     gb_devptr bias = memory((size_t)m * sizeof *c);
-    char name[96], rest[sizeof GB_REST_SYMBOL];
+    char name[96];
     uint32_t *any = room(sizeof *any);
-    struct gb_emulated f;
+    struct gb_emulated f = {{NULL}};
     gb_devptr work;
     bool left;
     struct gb_gemm_args g = {
@@ -241,12 +241,10 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
         .flags = GB_G_EPILOGUE | (beta == 0 ? GB_G_BETA_ZERO : 0u),
     };
 
-    gb_kernel_symbol(k, 'n', 'n', name, sizeof name);
-    snprintf(rest, sizeof rest, GB_REST_SYMBOL, a->along ? 't' : 'n',
-             b->along ? 'n' : 't');
-    f.split = function(module, GB_SPLIT_SYMBOL);
-    f.gemm = function(module, name);
-    f.rest = function(module, rest);
+    for (int i = 0; i < GB_EMULATED_STEPS; i++)
+        if (gb_emulated_symbol(k, (enum gb_emulated_step)i, a->along ? 't' : 'n',
+                               b->along ? 'n' : 't', name, sizeof name))
+            f.step[i] = function(module, name);
     if (more.bias) {
         g.flags |= GB_G_FUSED;
         g.fused.bias = bias;
@@ -255,13 +253,13 @@ static bool multiply(const struct gb_kernel *k, const struct operand *a,
     g.a = a->at;
     g.b = b->at;
     g.c = memory(bytes);
-    work = memory(gb_emulated_bytes(&g));
+    work = memory(gb_emulated_bytes(k, &g));
     send(a->at, a->x, (size_t)a->elements * sizeof *a->x);
     send(b->at, b->x, (size_t)b->elements * sizeof *b->x);
     send(g.c, c, bytes);
     must(gb_emulated_launch(dev, stream, &f, k, &g, work, hardware ? 0 : 3), k->name);
     receive(c, g.c, bytes);
-    receive(any, gb_emulated_left(&g, work), sizeof *any);
+    receive(any, gb_emulated_left(k, &g, work), sizeof *any);
     left = *any != 0;
     ops->host_free(dev, any);
     ops->mem_free(dev, bias);
@@ -502,7 +500,7 @@ static void check_no_alpha(const struct gb_kernel *k)
 
 static bool served(const struct gb_kernel *k)
 {
-    return (k->flags & GB_K_EMULATED) &&
+    return (k->flags & GB_K_EMULATED) && k->type == GB_F32 &&
            (!hardware ||
             (gb_kernel_runs(k, &dev->info) && gb_image_find(k->family, &dev->info)));
 }

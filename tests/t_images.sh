@@ -96,7 +96,13 @@ while read -r family; do
             $1 == "REG" { for (i = 1; i < NF; i += 2) v[$i] = $(i + 1)
                 print name, v["REG"], v["STACK"], v["LOCAL"] }' | sort >"$tap_dir/usage"
         awk -v family="$family" '$2 == family && family ~ /^gemm_emul_/ {
-            print "gb_" $1 "\ngb_split_f32\ngb_rest_f32_nn\ngb_rest_f32_nt\ngb_rest_f32_tn\ngb_rest_f32_tt"
+            print "gb_" $1
+            n = split($3 == "F64" ? "measure choose cut join" : "split", steps)
+            for (i = 1; i <= n; i++)
+                print "gb_" steps[i] "_" tolower($3)
+            n = split("nn nt tn tt", layouts)
+            for (i = 1; i <= n; i++)
+                print "gb_rest_" tolower($3) "_" layouts[i]
             next
         }
         $2 == family && family == "gemm_int8" {
@@ -119,13 +125,19 @@ while read -r family; do
             continue
         }
         if [[ $family == gemm_emul_* ]]; then
-            # 3 for each 16 of k of a buffer
+            # 3 for each 16 of k of a buffer, of 4 operands; or of bytes one for each 32, of 2
             is '' "$("$cuobjdump" -sass -arch "$arch" "$image" | awk '
                 /Function :/ { name = $3 }
-                / HGMMA\./ { products[name]++ }
+                / [HI]GMMA\./ { products[name]++ }
                 / UTMALDG/ { loads[name]++ }
                 name ~ /^gb_gemm_emul_/ { kernels[name] = 1 }
-                END { for (n in kernels) if (products[n] < 12 || loads[n] < 4) print n, products[n] + 0 }')" \
+                END {
+                    for (n in kernels) {
+                        bytes = n ~ /_f64_/
+                        if (products[n] < (bytes ? 4 : 12) || loads[n] < (bytes ? 2 : 4))
+                            print n, products[n] + 0
+                    }
+                }')" \
                 "$family $arch: warpgroup products of tiles that TMA brings"
             continue
         fi

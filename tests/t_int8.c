@@ -115,7 +115,7 @@ static void *room(size_t bytes)
     void *p;
 
     must(ops->host_alloc(dev, bytes + 1, &p), "host_alloc");
-    return p;
+    return memset(p, 0, bytes + 1);
 }
 
 static gb_devptr memory(size_t bytes)
@@ -182,7 +182,7 @@ static int run_row(const struct gb_kernel *k, struct gb_problem p, struct lie li
     const size_t c_bytes = (size_t)(each_c * batch) * sizeof(int32_t);
     const size_t bias_bytes = (size_t)(p.m + p.n) * sizeof(int32_t);
     uint8_t *a = room(a_bytes), *b = room(b_bytes);
-    int32_t *c = room(c_bytes), *old = malloc(c_bytes), *bias = room(bias_bytes);
+    int32_t *c = room(c_bytes), *old = calloc(1, c_bytes), *bias = room(bias_bytes);
     struct gb_integer f;
     char name[96];
     int wrong = 0;
@@ -328,6 +328,35 @@ static void check_row(const struct gb_kernel *k)
     is_int(0, wrong, "%s: %d products", k->name, rounds);
 }
 
+/* Tiles of which all exists and is aligned have an epilogue of their own, in which C is read by
+ * vectors; and one that ends where they do. */
+static void check_whole(const struct gb_kernel *k)
+{
+    static const struct gb_extra columns = {.bias_cols = true}, rows = {.bias = NULL};
+    const int64_t m = 2 * k->tile_m, n = 2 * k->tile_n;
+    int wrong = 0;
+
+    for (int i = 0; i < 12; i++) {
+        const struct gb_problem p = {.m = m,
+                                     .n = n,
+                                     .k = 32,
+                                     .type = GB_I8,
+                                     .type_c = GB_I32,
+                                     .alpha = {i % 3 == 2 ? 0.5 : 1, 0},
+                                     .beta = {i % 2 ? 1 : 0, 0},
+                                     .extra = i < 4   ? NULL
+                                              : i < 8 ? &columns
+                                                      : &rows,
+                                     .offsets = {i % 4 == 3 ? 7 : 0,
+                                                 i % 5 == 4 ? -9 : 0,
+                                                 i == 11 ? INT32_MAX : 0, i % 2}};
+        const struct lie lie = {.ta = true, .batch = 1, .gap_c = i % 4 == 1 ? 1 : 0};
+
+        wrong += run_row(k, p, lie, ANY) != 0;
+    }
+    is_int(0, wrong, "%s: whole tiles", k->name);
+}
+
 /* Sums beyond 2^31 begin anew. */
 static void check_long(const struct gb_kernel *k)
 {
@@ -375,6 +404,7 @@ static void test_rows(void)
         if (!(k->flags & GB_K_INTEGER) || !gb_kernel_runs(k, &dev->info))
             continue;
         check_row(k);
+        check_whole(k);
         check_none(k);
         if (rows++ == 0 || hardware)
             check_long(k);
@@ -423,13 +453,13 @@ static struct call call_new(int layout, int most)
     a = (size_t)x.lda * (size_t)(a_rows ? x.k : x.m);
     b = (size_t)x.ldb * (size_t)(b_rows ? x.n : x.k);
     x.c_count = (size_t)x.ldc * (size_t)(row ? x.m : x.n);
-    x.a = malloc(a + 1);
-    x.b = malloc(b + 1);
+    x.a = calloc(1, a + 1);
+    x.b = calloc(1, b + 1);
     fill8(x.a, (int64_t)a, below(6) ? ANY : MOST, row);
     fill8(x.b, (int64_t)b, below(6) ? ANY : LEAST, !row);
-    x.c = malloc(x.c_count * sizeof *x.c);
-    x.old = malloc(x.c_count * sizeof *x.c);
-    x.co = malloc((size_t)(x.m + x.n) * sizeof *x.co);
+    x.c = calloc(1, x.c_count * sizeof *x.c);
+    x.old = calloc(1, x.c_count * sizeof *x.c);
+    x.co = calloc(1, (size_t)(x.m + x.n) * sizeof *x.co);
     for (size_t i = 0; i < x.c_count; i++)
         x.c[i] = x.old[i] = any32() >> below(32);
     for (int i = 0; i < x.m + x.n; i++)
@@ -635,6 +665,59 @@ static void test_names(void)
     }
 }
 
+/* Where the program's BLAS has the names it gets the calls as they are, illegal ones too. */
+static int child_forward(void)
+{
+    struct call x = {.layout = CblasRowMajor,
+                     .ta = CblasTrans,
+                     .tb = CblasNoTrans,
+                     .form = CblasColOffset,
+                     .m = 2,
+                     .n = 3,
+                     .k = 4,
+                     .lda = 5,
+                     .ldb = 6,
+                     .ldc = 7,
+                     .alpha = 1.5F,
+                     .beta = -2.5F,
+                     .ao = -128,
+                     .bo = 127,
+                     .a = (uint8_t[]){"text of A"},
+                     .b = (uint8_t[]){"and of B"},
+                     .c = (int32_t[21]){11},
+                     .co = (int32_t[]){-12, -13, -14}};
+
+    call_by(&x, 0);
+    x.lda = 1;
+    call_by(&x, 0);
+    x.form = 0;
+    call_by(&x, 0);
+    x.form = CblasRowOffset;
+    call_by(&x, 2);
+    return 0;
+}
+
+static void test_forward(void)
+{
+    static const char wanted[] =
+        "cblas 101 112 111 172, 2 3 4, 1.5 text of A 5 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "cblas 101 112 111 172, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "cblas 101 112 111 0, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 "
+        "-12\n"
+        "fortran T N r, 2 3 4, 1.5 text of A 1 -128, and of B 6 127, -2.5 11 7 -12\n";
+    const char *top = getenv("top_builddir");
+    char library[4096];
+    struct child c;
+
+    snprintf(library, sizeof library, "GEMMBLAS_LIBRARY=%s/tests/int8blas.so",
+             top ? top : ".");
+    child_run(&c, "forward", (const char *const[]){library, "GEMMBLAS_ROUTE=cpu", NULL},
+              60);
+    is_string(wanted, c.err, "a BLAS that has the names gets the calls as they are");
+}
+
 /* ---- what no product is made of ---- */
 
 static void test_arguments(void)
@@ -836,9 +919,9 @@ static bool api_product(int most, bool lists)
     const size_t na = count_of(&p.a, m, gb_max(k, 1), batch) + 7,
                  nb = count_of(&p.b, gb_max(k, 1), n, batch),
                  nc = count_of(&p.c, m, n, batch);
-    int8_t *a = malloc(na), *b = malloc(nb);
-    int32_t *c = malloc(nc * sizeof *c), *old = malloc(nc * sizeof *c);
-    int32_t *bias = malloc((size_t)(m + n) * sizeof *bias);
+    int8_t *a = calloc(1, na), *b = calloc(1, nb);
+    int32_t *c = calloc(1, nc * sizeof *c), *old = calloc(1, nc * sizeof *c);
+    int32_t *bias = calloc(1, (size_t)(m + n) * sizeof *bias);
     void *la, *lb, *lc, *lbias;
     const void *array_a[3], *array_b[3];
     int wrong = 0, status;
@@ -972,8 +1055,11 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "panels") == 0)
         return child_calls(20, 400, -1);
+    if (argc > 1 && strcmp(argv[1], "forward") == 0)
+        return child_forward();
     plan_lazy();
     test_arguments();
+    test_forward();
     test_refused();
     test_names();
     test_api("host");

@@ -9,7 +9,7 @@
 #include "model.h"
 #include "plan.h"
 #include "route.h"
-#include "split_args.h"
+#include "residue_args.h"
 #include "tap.h"
 #include "util.h"
 
@@ -218,6 +218,48 @@ static void test_tma_choice(void)
     }
 }
 
+/* The same of fp64. */
+static void test_emulated_f64(void)
+{
+    struct gb_problem p = problem(GB_F64, 8192, 8192, 8192);
+    struct gb_choice c = {0};
+    struct gb_plan plan;
+    int wrong = 0;
+
+    p.math = GB_MATH_EMULATED;
+    if (!gb_plan_model(&p, &gb_model_typical, 8, 8, 0, &c) ||
+        !(c.kernel->flags & GB_K_EMULATED)) {
+        skip("built without rows for emulated fp64");
+        return;
+    }
+    ok(c.splits == 1 && c.tail == 0 && c.terms.copies > 0 && c.terms.sums > 0,
+       "emulated fp64: what is around the products is counted");
+    for (int64_t side = 16; side <= 1024; side *= 2) {
+        p.m = p.n = p.k = side;
+        wrong += !gb_plan_model(&p, &gb_model_typical, 8, 8, 0, &c) ||
+                 (c.kernel->flags & GB_K_EMULATED);
+    }
+    p = problem(GB_F64, 8192, 8192, 8192);
+    p.math = GB_MATH_EMULATED;
+    for (int i = 0; i < 4; i++) {
+        p.k = i == 0 ? GB_RESIDUE_LEAST_K - 1 : i == 1 ? GB_RESIDUE_MOST_K + 1 : 8192;
+        p.n = i == 2 ? 16 : 8192;
+        p.uplo = i == 3 ? GB_LOWER : GB_FULL;
+        wrong += !gb_plan_model(&p, &gb_model_typical, 8, 8, 0, &c) ||
+                 (c.kernel->flags & GB_K_EMULATED);
+    }
+    is_int(0, wrong,
+           "small, short, very long, narrow and triangular products are native");
+    p = problem(GB_F64, 8192, 8192, 8192);
+    p.math = GB_MATH_EMULATED;
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 38, &plan) == GB_OK &&
+           (plan.kernel->flags & GB_K_EMULATED) && plan.panel_k == p.k,
+       "staged, a panel has all of k");
+    ok(gb_plan_make(&p, &gb_model_typical, (size_t)16 << 20, &plan) == GB_OK &&
+           !(plan.kernel->flags & GB_K_EMULATED) && gb_plan_bytes(&plan) <= 16 << 20,
+       "where residues have no room, native");
+}
+
 /* Rows that compute from parts of numbers are for those who ask, and where they are quicker. */
 static void test_emulated(void)
 {
@@ -243,7 +285,7 @@ static void test_emulated(void)
            c.terms.copies > 0,
        "emulated: operands are cut into parts, and that is counted");
     for (int i = 0; i < gb_kernel_count; i++)
-        if (gb_kernels[i].flags & GB_K_EMULATED)
+        if (gb_kernels[i].flags & GB_K_EMULATED && gb_kernels[i].type == p.type)
             wrong += gb_plan_row(&p, &gb_model_typical, &gb_kernels[i], 4, 4, 0, 2, &c);
     is_int(0, wrong, "no such row has splits");
     for (int64_t k = 1; k < GB_EMUL_LEAST_K; k++) {
@@ -263,7 +305,8 @@ static void test_emulated(void)
     for (int t = GB_F16; t < GB_TYPES; t++) {
         p = problem((enum gb_type)t, 4096, 4096, 4096);
         p.math = GB_MATH_EMULATED;
-        if (t != GB_F32 && gb_plan_model(&p, &gb_model_typical, 256, 256, 0, &c))
+        if (t != GB_F32 && t != GB_F64 &&
+            gb_plan_model(&p, &gb_model_typical, 256, 256, 0, &c))
             wrong += (c.kernel->flags & GB_K_EMULATED) != 0;
     }
     is_int(0, wrong, "so are the other types");
@@ -802,6 +845,7 @@ int main(void)
     test_emulated();
     test_fast();
     test_integers();
+    test_emulated_f64();
     test_tail_and_hints();
     test_mma_choice();
     test_native();

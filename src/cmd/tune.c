@@ -515,7 +515,8 @@ int cmd_tune(int argc, char **argv)
                             ref.ops->name, ref.ordinal, gb_status_text(s));
         goto free_rows;
     }
-    t.bench.without = t.calls ? GB_PLAN_STAGED : 0;
+    /* (of integers no row is chosen so) */
+    t.bench.without = GB_K_INTEGER | (t.calls ? GB_PLAN_STAGED : 0);
     status = tune_on_device(&t);
     trial_close(&t.bench);
 

@@ -48,7 +48,8 @@ int cmd_call(const char *verb, char **argv, const struct gb_routine **routine,
     *p = (struct gb_problem){.op = GB_GEMM,
                              .type = (*routine)->type,
                              .type_c = (*routine)->type_c,
-                             .alpha = {.re = 1}};
+                             .alpha = {.re = 1},
+                             .offsets = {.b_unsigned = (*routine)->type == GB_I8}};
     for (int i = 1; i <= 2; i++) {
         if (!cmd_trans(argv[i], i == 1 ? &p->transa : &p->transb))
             return cmd_refuse("\"%s\" is no transpose: use N, T, C or R", argv[i]);

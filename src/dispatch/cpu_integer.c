@@ -23,20 +23,23 @@ static void pack(int16_t (*dst)[DEPTH], const uint8_t *x, int64_t ld, bool along
 
     zero -= flip; /* (x ^ 128) - 128 is x with its sign */
     memset(dst, 0, sizeof *dst * BLOCK);
-    for (int64_t i = 0; i < r.m; i++)
-        for (int64_t l = 0; l < r.n; l++) {
-            int64_t at = along ? r.j + l + (r.i + i) * ld : r.i + i + (r.j + l) * ld;
-
-            dst[i][l] = (int16_t)((x[at] ^ flip) + zero);
-        }
+    if (along)
+        for (int64_t i = 0; i < r.m; i++)
+            for (int64_t l = 0; l < r.n; l++)
+                dst[i][l] = (int16_t)((x[r.j + l + (r.i + i) * ld] ^ flip) + zero);
+    else
+        for (int64_t l = 0; l < r.n; l++)
+            for (int64_t i = 0; i < r.m; i++)
+                dst[i][l] = (int16_t)((x[r.i + i + (r.j + l) * ld] ^ flip) + zero);
 }
 
-static uint32_t dot(const int16_t *x, const int16_t *y)
+/* (Of 10 bits each, so that the sum is no overflow.) */
+static int32_t dot(const int16_t *x, const int16_t *y)
 {
-    uint32_t sum = 0;
+    int32_t sum = 0;
 
     for (int l = 0; l < DEPTH; l++)
-        sum += (uint32_t)(x[l] * y[l]);
+        sum += x[l] * y[l];
     return sum;
 }
 
@@ -60,7 +63,7 @@ static void sum_block(const struct gb_problem *p, struct gb_rect r, struct work 
              (struct gb_rect){.i = r.j, .j = l, .m = r.n, .n = len});
         for (int64_t j = 0; j < r.n; j++)
             for (int64_t i = 0; i < r.m; i++)
-                w->sum[j][i] += dot(w->a[i], w->b[j]);
+                w->sum[j][i] += (uint32_t)dot(w->a[i], w->b[j]);
     }
 }
 
@@ -77,6 +80,11 @@ static void finish(const struct gb_problem *p, int64_t i, int64_t j, double alph
     *c = gb_integer_s32(alpha, (int32_t)sum, p->beta.re, p->beta.re != 0 ? *c : 0, add);
 }
 
+static int32_t element(const uint8_t *x, int64_t at, bool is_unsigned)
+{
+    return is_unsigned ? x[at] : (x[at] ^ 0x80) - 0x80;
+}
+
 /* Without workspace: slow, but a call never fails. */
 static uint32_t sum_alone(const struct gb_problem *p, int64_t i, int64_t j)
 {
@@ -84,14 +92,12 @@ static uint32_t sum_alone(const struct gb_problem *p, int64_t i, int64_t j)
     const bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
     uint32_t sum = 0;
 
-    for (int64_t l = 0; l < p->k; l++) {
-        int64_t at = tb ? j + l * p->ldb : l + j * p->ldb;
-        int32_t a = ((const int8_t *)p->a)[ta ? l + i * p->lda : i + l * p->lda];
-        int32_t b =
-            o->b_unsigned ? ((const uint8_t *)p->b)[at] : ((const int8_t *)p->b)[at];
-
-        sum += (uint32_t)((a + o->a) * (b + o->b));
-    }
+    for (int64_t l = 0; l < p->k; l++)
+        sum += (uint32_t)((element(p->a, ta ? l + i * p->lda : i + l * p->lda, false) +
+                           o->a) *
+                          (element(p->b, tb ? j + l * p->ldb : l + j * p->ldb,
+                                   o->b_unsigned) +
+                           o->b));
     return sum;
 }
 

@@ -70,7 +70,9 @@ double gb_model_peak(const struct gb_device_info *info, const struct gb_kernel *
 
     if (info->vendor == GB_EMU)
         return gb_model_peak(&gb_model_typical, k);
-    if ((k->flags & GB_K_TENSOR) && wide)
+    if ((k->flags & GB_K_EMULATED) && wide)
+        lanes = 4096; /* of bytes */
+    else if ((k->flags & GB_K_TENSOR) && wide)
         lanes = info->arch == 80 || info->arch == 100 ? 64 : info->arch == 90 ? 128 : 2;
     else if (k->flags & GB_K_TENSOR)
         /* of 16-bit elements; of tf32, half as many */

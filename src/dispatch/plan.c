@@ -5,7 +5,7 @@
 #include "emulated.h"
 #include "launch.h"
 #include "model.h"
-#include "split_args.h"
+#include "residue_args.h"
 #include "tuned.h"
 #include "util.h"
 
@@ -51,6 +51,14 @@ static const double alone = 0.65;
 static const double thin_start = 4.5e-6, thin_along = 0.85, thin_across = 0.65;
 /* From a request to memory until its data are there, when all ask. */
 static const double memory_latency = 3e-6;
+
+/* fp64 from residues: how many moduli ordinary numbers want; bytes for each element of an operand,
+ * read twice and written once for each of them, and of C, but for what it has anyway; what a tile's
+ * sums take to be reduced, and the launches. */
+static const int residue_moduli = GB_MODULI_LEAST + 1;
+static const double residue_operand = 16 + GB_MODULI_LEAST + 1,
+                    residue_c = 2 * (GB_MODULI_LEAST + 1) + 8, residue_tile = 1.5e-6,
+                    residue_latency = 15e-6;
 
 static int64_t round_to(int64_t x, int64_t grain)
 {
@@ -175,6 +183,25 @@ static double ahead_seconds(const struct gb_problem *p, const struct given *give
            0.1 * (seconds + terms->memory);
 }
 
+static bool of_residues(const struct gb_kernel *k)
+{
+    return (k->flags & GB_K_EMULATED) && k->type == GB_F64;
+}
+
+/* The products of residues, each of which takes a tile `unit`, and C from them. */
+static double residue_seconds(const struct gb_problem *p, struct gb_choice *c,
+                              int64_t cores, double unit)
+{
+    struct gb_terms *terms = &c->terms;
+
+    terms->start = residue_latency;
+    terms->turns = (double)gb_ceil_div(c->tiles * residue_moduli, cores);
+    terms->tile = unit + residue_tile;
+    terms->sums = residue_c * (double)p->m * (double)p->n *
+                  (double)gb_max(p->batch, 1) / memory_rate;
+    return terms->start + terms->turns * terms->tile + terms->sums;
+}
+
 /* Can k be cut into so many parts of `len`? Rounding may leave the last ones empty. */
 static bool divides(const struct gb_problem *p, const struct gb_kernel *k, int splits,
                     int64_t len)
@@ -201,6 +228,10 @@ static void predict(const struct gb_problem *p, const struct gb_device_info *inf
     c->waves = (double)units / (double)cores;
     c->terms = (struct gb_terms){.tile = unit};
     c->tail = 0;
+    if (of_residues(k)) {
+        c->seconds = residue_seconds(p, c, cores, unit);
+        return;
+    }
     if (k->smem > 0 || (k->flags & GB_K_TENSOR)) { /* copies ahead of its products */
         int64_t room = gb_kernel_blocks(k, info), blocks = room;
 
@@ -262,8 +293,11 @@ static uint32_t hints_of(const struct gb_problem *p, const struct gb_kernel *k)
 /* Is p one for rows that compute from parts of numbers? */
 static bool may_emulate(const struct gb_problem *p)
 {
-    return p->math == GB_MATH_EMULATED && p->type == GB_F32 && p->uplo == GB_FULL &&
-           p->k >= GB_EMUL_LEAST_K && p->k <= GB_EMUL_MOST_K;
+    const bool f64 = p->type == GB_F64;
+
+    return p->math == GB_MATH_EMULATED && (f64 || p->type == GB_F32) &&
+           p->uplo == GB_FULL && p->k >= (f64 ? GB_RESIDUE_LEAST_K : GB_EMUL_LEAST_K) &&
+           p->k <= (f64 ? GB_RESIDUE_MOST_K : GB_EMUL_MOST_K);
 }
 
 /* Is p one for rows that multiply fp32 as tf32? */
@@ -339,7 +373,9 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
                  const struct gb_kernel *k, uint32_t align_a, uint32_t align_b,
                  uint32_t without, int splits, struct gb_choice *choice)
 {
-    double size = (double)gb_type_size(p->type) * (double)gb_max(p->batch, 1);
+    double size =
+        (of_residues(k) ? residue_operand : 2 * (double)gb_type_size(p->type)) *
+        (double)gb_max(p->batch, 1);
     bool emulated = k->flags & GB_K_EMULATED;
     double rate;
     unsigned repair = copied(p, k, align_a, align_b);
@@ -358,9 +394,9 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
     rate = k->flags & GB_K_FAST ? repack_rate : memory_rate;
     choice->terms.copies = repair_latency + (emulated ? rest_latency : 0);
     if (choice->repair & GB_REPAIR_A)
-        choice->terms.copies += 2 * size * (double)p->m * (double)p->k / rate;
+        choice->terms.copies += size * (double)p->m * (double)p->k / rate;
     if (choice->repair & GB_REPAIR_B)
-        choice->terms.copies += 2 * size * (double)p->k * (double)p->n / rate;
+        choice->terms.copies += size * (double)p->k * (double)p->n / rate;
     choice->seconds += choice->terms.copies;
     return true;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gemm_wgmma and gemm_emul for the emulated device. Of the first every tile once for 16
- * bits, those at least 128 wide along n with C of 16 bits, the others with C of fp32.
- * (All four pairs of types of each would take minutes to compile, and are no other
- * text.) */
+/* gemm_wgmma and gemm_emul, of fp32 and of fp64, for the emulated device. Of the first every tile
+ * once for 16 bits, those at least 128 wide along n with C of 16 bits, the others with C of fp32.
+ * (All four pairs of types of each would take minutes to compile, and are no other text.) */
 #include "emu_kernels.h"
 
 #include <stddef.h>
@@ -22,6 +21,7 @@ namespace
 #include "reduce.h"
 
 #include "gemm_emul_f32.cu"
+#include "gemm_emul_f64.cu"
 
 namespace gemm_wgmma_tf32
 {
@@ -80,12 +80,23 @@ const struct gb_emu_kernel gb_emu_kernels_wgmma[] = {
      run<gb_gemm_args, gemm_wgmma_tf32::gb_reduce_f32_f32>},
 #define EMU_EMUL(symbol, type) {#symbol, "gemm_emul_f32", run<type, symbol>},
 #define EMUL_F32(name, ...) EMU_EMUL(gb_gemm_emul_f32_##name, gb_emul_args)
+#define EMU_EMUL_F64(symbol, type) {#symbol, "gemm_emul_f64", run<type, symbol>},
+#define EMUL_F64(name, ...) EMU_EMUL_F64(gb_gemm_emul_f64_##name, gb_residue_args)
 #include "emul.def"
-    EMU_EMUL(gb_split_f32, gb_split_args) EMU_EMUL(gb_rest_f32_nn, gb_rest_args)
-        EMU_EMUL(gb_rest_f32_nt, gb_rest_args) EMU_EMUL(gb_rest_f32_tn, gb_rest_args)
-            EMU_EMUL(gb_rest_f32_tt, gb_rest_args){
-                "gb_reduce_f32_f16", "gemm_wgmma_f16",
-                run<gb_gemm_args, gemm_wgmma_f16::gb_reduce_f32_f16>},
+#undef EMUL_F32
+#undef EMUL_F64
+    EMU_EMUL_F64(gb_measure_f64, gb_measure_args) EMU_EMUL_F64(gb_choose_f64,
+                                                               gb_choose_args)
+        EMU_EMUL_F64(gb_cut_f64, gb_cut_args) EMU_EMUL_F64(gb_join_f64, gb_join_args)
+            EMU_EMUL_F64(gb_rest_f64_nn, gb_rest_args) EMU_EMUL_F64(
+                gb_rest_f64_nt, gb_rest_args) EMU_EMUL_F64(gb_rest_f64_tn, gb_rest_args)
+                EMU_EMUL_F64(gb_rest_f64_tt, gb_rest_args) EMU_EMUL(
+                    gb_split_f32, gb_split_args) EMU_EMUL(gb_rest_f32_nn, gb_rest_args)
+                    EMU_EMUL(gb_rest_f32_nt, gb_rest_args)
+                        EMU_EMUL(gb_rest_f32_tn, gb_rest_args)
+                            EMU_EMUL(gb_rest_f32_tt, gb_rest_args){
+                                "gb_reduce_f32_f16", "gemm_wgmma_f16",
+                                run<gb_gemm_args, gemm_wgmma_f16::gb_reduce_f32_f16>},
     {"gb_reduce_f32_f32", "gemm_wgmma_bf16_f32",
      run<gb_gemm_args, gemm_wgmma_bf16_f32::gb_reduce_f32_f32>},
     {NULL, NULL, NULL},

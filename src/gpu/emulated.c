@@ -2,6 +2,9 @@
 /* The split, the product of the parts, and the tiles that are left to fp32. */
 #include "emulated.h"
 
+#include <stdio.h>
+
+#include "residues.h"
 #include "split_args.h"
 #include "util.h"
 
@@ -72,26 +75,65 @@ static struct places places_of(const struct gb_gemm_args *g, uint64_t work)
     return p;
 }
 
-size_t gb_emulated_bytes(const struct gb_gemm_args *g)
+size_t gb_emulated_bytes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 {
-    return places_of(g, 0).bytes;
+    return k->type == GB_F64 ? gb_residues_bytes(g) : places_of(g, 0).bytes;
 }
 
-gb_devptr gb_emulated_left(const struct gb_gemm_args *g, gb_devptr work)
+gb_devptr gb_emulated_left(const struct gb_kernel *k, const struct gb_gemm_args *g,
+                           gb_devptr work)
 {
-    return places_of(g, work).left.any;
+    return k->type == GB_F64 ? gb_residues_left(g, work) : places_of(g, work).left.any;
+}
+
+bool gb_emulated_symbol(const struct gb_kernel *k, enum gb_emulated_step step, char a,
+                        char b, char *buf, size_t len)
+{
+    const bool f64 = k->type == GB_F64;
+
+    switch (step) {
+    case GB_STEP_SPLIT:
+        snprintf(buf, len, "%s", f64 ? "gb_measure_f64" : "gb_split_f32");
+        return true;
+    case GB_STEP_CHOOSE:
+        snprintf(buf, len, "gb_choose_f64");
+        return f64;
+    case GB_STEP_CUT:
+        snprintf(buf, len, "gb_cut_f64");
+        return f64;
+    case GB_STEP_GEMM:
+        gb_kernel_symbol(k, 'n', 'n', buf, len);
+        return true;
+    case GB_STEP_JOIN:
+        snprintf(buf, len, "gb_join_f64");
+        return f64;
+    case GB_STEP_REST:
+        snprintf(buf, len, "gb_rest_%s_%c%c", gb_type_name(k->type), a, b);
+        return true;
+    case GB_EMULATED_STEPS:
+        break;
+    }
+    return false;
 }
 
 int64_t gb_emulated_least_k(const struct gb_kernel *k)
 {
+    if (k->type == GB_F64)
+        return GB_RESIDUE_LEAST_K;
     return k->tile_k > 64 ? GB_EMUL_LEAST_K_128 : GB_EMUL_LEAST_K;
+}
+
+int64_t gb_emulated_most_k(const struct gb_kernel *k)
+{
+    return k->type == GB_F64 ? GB_RESIDUE_MOST_K : GB_EMUL_MOST_K;
 }
 
 bool gb_emulated_takes(const struct gb_kernel *k, const struct gb_gemm_args *g)
 {
     return (k->flags & GB_K_EMULATED) && g->splits == 1 && g->k_begin == 0 &&
            g->k_end == g->k && g->k >= gb_emulated_least_k(k) &&
-           g->k <= GB_EMUL_MOST_K && (g->flags & GB_G_EPILOGUE) &&
+           g->k <= gb_emulated_most_k(k) && (g->flags & GB_G_EPILOGUE) &&
+           !((k->flags & GB_K_PLAIN) && (g->flags & GB_G_FUSED)) &&
            !(g->flags & (GB_G_UPPER | GB_G_LOWER)) && !g->a_list && !g->b_list &&
            !g->c_list && g->m <= GB_TMA_MOST && g->n <= GB_TMA_MOST;
 }
@@ -172,6 +214,8 @@ enum gb_status gb_emulated_launch(struct gb_device *dev, struct gb_stream *s,
 
     if (!gb_emulated_takes(k, g) || !rest)
         return GB_E_UNSUPPORTED;
+    if (k->type == GB_F64)
+        return gb_residues_launch(dev, s, f, k, g, work, most);
     gb_tile_map_init(&map, g, k->tile_m, k->tile_n);
     if (!gb_tile_map32_init(&e.t.map, &map))
         return GB_E_UNSUPPORTED;
@@ -180,13 +224,14 @@ enum gb_status gb_emulated_launch(struct gb_device *dev, struct gb_stream *s,
         return status;
     units = p.x[0].batch * p.x[0].groups * p.x[0].blocks +
             p.x[1].batch * p.x[1].groups * p.x[1].blocks;
-    status = launch(dev, s, f->split, gb_min(units, most ? most : 8 * cores),
-                    GB_SPLIT_THREADS, 0, &split, sizeof split);
+    status =
+        launch(dev, s, f->step[GB_STEP_SPLIT], gb_min(units, most ? most : 8 * cores),
+               GB_SPLIT_THREADS, 0, &split, sizeof split);
     if (status != GB_SUCCESS)
         return status;
     units = e.t.map.units;
     status =
-        launch(dev, s, f->gemm,
+        launch(dev, s, f->step[GB_STEP_GEMM],
                gb_min(units, most ? most : cores * gb_kernel_blocks(k, &dev->info)),
                k->threads, k->smem, &e, sizeof e);
     if (status != GB_SUCCESS)
@@ -195,7 +240,7 @@ enum gb_status gb_emulated_launch(struct gb_device *dev, struct gb_stream *s,
     gb_tile_map_init(&map, g, rest->tile_m, rest->tile_n);
     units = gb_tile_map_units(&map);
     status =
-        launch(dev, s, f->rest,
+        launch(dev, s, f->step[GB_STEP_REST],
                gb_min(units, most ? most : cores * gb_kernel_blocks(rest, &dev->info)),
                rest->threads, rest->smem, &left, sizeof left);
     return status == GB_SUCCESS ? status : GB_E_DEVICE;

@@ -121,8 +121,7 @@ static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
     engine->n_modules = 0;
     memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
     memset(engine->helpers, 0, sizeof engine->helpers);
-    engine->split = NULL;
-    memset(engine->rest, 0, sizeof engine->rest);
+    memset(engine->emulated, 0, sizeof engine->emulated);
     pthread_mutex_unlock(&engine->module_lock);
 }
 
@@ -508,16 +507,19 @@ enum gb_status gb_engine_reduce(struct gb_engine *engine, const struct gb_kernel
 enum gb_status gb_engine_emulated(struct gb_engine *engine, const struct gb_kernel *k,
                                   char a, char b, struct gb_emulated *f)
 {
-    const int layout = 2 * (a == 't') + (b == 't');
-    char rest[sizeof GB_REST_SYMBOL];
-    enum gb_status s = gb_engine_gemm(engine, k, 'n', 'n', &f->gemm);
+    struct gb_function **known =
+        engine->emulated[k->type == GB_F64][2 * (a == 't') + (b == 't')];
+    char symbol[96];
+    enum gb_status s = GB_SUCCESS;
 
-    snprintf(rest, sizeof rest, GB_REST_SYMBOL, a, b);
-    if (s == GB_SUCCESS)
-        s = find_function(engine, k->family, GB_SPLIT_SYMBOL, &engine->split,
-                          &f->split);
-    if (s == GB_SUCCESS)
-        s = find_function(engine, k->family, rest, &engine->rest[layout], &f->rest);
+    *f = (struct gb_emulated){{NULL}};
+    for (int i = 0; i < GB_EMULATED_STEPS && s == GB_SUCCESS; i++) {
+        if (i == GB_STEP_GEMM)
+            s = gb_engine_gemm(engine, k, 'n', 'n', &f->step[i]);
+        else if (gb_emulated_symbol(k, (enum gb_emulated_step)i, a, b, symbol,
+                                    sizeof symbol))
+            s = find_function(engine, k->family, symbol, &known[i], &f->step[i]);
+    }
     return s;
 }
 

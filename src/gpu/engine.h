@@ -64,8 +64,9 @@ struct gb_engine {
     int n_modules;
     struct gb_row *rows; /* one per row of gb_kernels */
     struct gb_function *helpers[GB_HELPERS];
-    struct gb_function *split, *rest[4]; /* of emulated rows; by layout */
-    struct gb_function *bytes, *sums;    /* of those of integers */
+    /* of emulated rows of fp32 and of fp64, but for what is the row's own; by layout */
+    struct gb_function *emulated[2][4][GB_EMULATED_STEPS];
+    struct gb_function *bytes, *sums; /* of those of integers */
 };
 
 /* Is this a child of the engine's process? Threads that held our locks when it was forked do

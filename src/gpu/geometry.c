@@ -42,7 +42,7 @@ struct gb_needs gb_plan_needs(const struct gb_plan *plan)
     if (plan->kernel->flags & GB_K_EMULATED) {
         const struct gb_gemm_args g = {.m = pm, .n = pn, .k = pk};
 
-        needs.partial = (struct gb_need){1, 1, 1, gb_emulated_bytes(&g)};
+        needs.partial = (struct gb_need){1, 1, 1, gb_emulated_bytes(plan->kernel, &g)};
     } else if (plan->kernel->flags & GB_K_INTEGER) {
         const bool ta = gb_transposed(p->transa), tb = gb_transposed(p->transb);
         const struct gb_gemm_args g = {.m = pm,

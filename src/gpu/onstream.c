@@ -111,7 +111,7 @@ static bool lay_out(struct run *r)
             return false;
     }
     if (emulated(r))
-        return take(r, gb_emulated_bytes(&g), &r->g.partial);
+        return take(r, gb_emulated_bytes(o->kernel, &g), &r->g.partial);
     if (integer(r))
         return take(r, gb_integer_bytes(&g, &o->offsets), &r->g.partial);
     if (o->repair &&

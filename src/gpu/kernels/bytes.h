@@ -147,13 +147,19 @@ struct BytesShared {
     }
 };
 
-/* The bytes of four vectors from v on, at one of k. */
-GB_INLINE uint32_t gb_bytes_four(const uint8_t *from, int64_t there)
+/* The bytes of four vectors, of which `there` exist, at one of k; of a matrix from `begin` to
+ * `end`. */
+GB_INLINE uint32_t gb_bytes_four(const uint8_t *from, int64_t there,
+                                 const uint8_t *begin, const uint8_t *end)
 {
+    const int skip = (int)(reinterpret_cast<uintptr_t>(from) % 4);
+    const uint32_t *const at = reinterpret_cast<const uint32_t *>(from - skip);
     uint32_t word = 0;
 
-    if (there >= 4 && reinterpret_cast<uintptr_t>(from) % 4 == 0)
-        return *reinterpret_cast<const uint32_t *>(from);
+    if (there >= 4 && skip == 0)
+        return *at;
+    if (there >= 4 && from - skip >= begin && from - skip + 8 <= end)
+        return (uint32_t)(((uint64_t)at[1] << 32 | at[0]) >> 8 * skip);
     GB_UNROLL
     for (int e = 0; e < 4; e++)
         if (e < there)
@@ -171,6 +177,8 @@ GB_INLINE void gb_bytes_across(const BytesPart &p, BytesShared &shared)
     const gb_bytes &g = p.g;
     const int lane = gb_thread() % GB_LANES, warp = gb_thread() / GB_LANES;
     const int64_t v = p.v0 + 4 * lane;
+    const uint8_t *const begin = p.matrix();
+    const uint8_t *const end = begin + (g.deep - 1) * g.of_k + g.vectors;
     uint32_t in[TURNS][4];
 
     GB_UNROLL
@@ -179,9 +187,9 @@ GB_INLINE void gb_bytes_across(const BytesPart &p, BytesShared &shared)
         for (int e = 0; e < 4; e++) {
             const int64_t l = p.l0 + 4 * (i * WARPS + warp) + e;
 
-            in[i][e] = l < g.deep
-                           ? gb_bytes_four(p.matrix() + l * g.of_k + v, g.vectors - v)
-                           : 0;
+            in[i][e] = l < g.deep ? gb_bytes_four(begin + l * g.of_k + v, g.vectors - v,
+                                                  begin, end)
+                                  : 0;
         }
     }
     GB_UNROLL
@@ -207,7 +215,7 @@ GB_INLINE void gb_bytes_across(const BytesPart &p, BytesShared &shared)
     gb_sync();
 }
 
-GB_KERNEL_OF(gb_bytes_args, gb_bytes_s8, GB_BYTES_THREADS, 2, args)
+GB_KERNEL_OF(gb_bytes_args, gb_bytes_s8, GB_BYTES_THREADS, 3, args)
 {
     GB_SHARED(BytesShared, shared);
     const int64_t units = args.x[0].batch * args.x[0].groups * args.x[0].blocks;

@@ -2,6 +2,7 @@
 /* gemm_emul: fp32 from fp16, with gb_split_f32 ahead and gb_rest_f32 behind. */
 #include "gemm_emul.h"
 #include "gemm_ffma.h"
+#include "left.h"
 
 #define EMUL_F32(name, tile_m, tile_n, sum, stages, buffers, wgs, efficiency)          \
     GB_EMUL_ROW(gemm_emul_f32_##name, wgs, tile_m, stages, buffers, sum)
@@ -9,21 +10,6 @@
 #undef EMUL_F32
 
 /* In fp32, those tiles that are left. */
-struct RestPick {
-    const gb_left &left;
-
-    GB_DEVICE bool none() const
-    {
-        return *reinterpret_cast<const uint32_t *>(left.any) == 0;
-    }
-    GB_DEVICE bool wants(int64_t m, int64_t n, int64_t z) const
-    {
-        return reinterpret_cast<const uint8_t *>(
-            left.flags)[(z * left.tiles_n + n / GB_SPLIT_TILE) * left.tiles_m +
-                        m / GB_SPLIT_TILE];
-    }
-};
-
 #define FFMA_F32(name, tile_m, tile_n, tile_k, stages, per_m, per_n, blocks,           \
                  efficiency)                                                           \
     struct rest_##name                                                                 \

@@ -18,7 +18,6 @@
 #include "gemm_wgmma.h"
 #include "int8_args.h"
 #include "round.h"
-#include "wgmma_s8.h"
 
 /* One row of kernels.def. */
 template <int WGS_, int MI_, int BN_, int STAGES_, int BUFFERS_>
@@ -82,7 +81,6 @@ struct Int8Epilogue {
     GB_DEVICE void finish_whole(const WgmmaWork &work,
                                 const int32_t (&d)[Tile::MI][Tile::BN / 2]) const
     {
-        constexpr int V = 4, SIDE = PART / V, AT_ONCE = 32 / SIDE, TURNS = 16 / AT_ONCE;
         const int column = lane() / SIDE, row = lane() % SIDE * V;
         const int place = gb_wgmma_swizzled(column, row * 4);
         const int64_t step = AT_ONCE * e.t.g.ldc;
@@ -113,44 +111,211 @@ struct Int8Epilogue {
         gb_sync_warp(); /* the buffers are read, and the next tile may be stored there */
     }
 
-    /* A part of C, by a lane for each of its rows. */
-    GB_DEVICE void mix(const WgmmaWork &work, int part) const
+    /* Is C sums of integers? */
+    GB_DEVICE bool exact(const WgmmaWork &work) const
     {
         const gb_gemm_args &g = e.t.g;
-        const bool reads = !(g.flags & GB_G_BETA_ZERO),
-                   bias_cols = g.fused.flags & GB_F_BIAS_COLS;
-        const double alpha = work.steps > 0 ? g.alpha[0] : 0;
-        const double beta = reads ? g.beta[0] : 0;
-        const int64_t m = part_m(work, part) + lane(), n = part_n(work, part);
-        const int columns = m < g.m ? (int)gb_tile_min(g.n - n, 16) : 0;
+
+        return work.steps > 0 && g.alpha[0] == 1 && (!reads() || g.beta[0] == 1);
+    }
+    GB_DEVICE bool reads() const
+    {
+        return !(e.t.g.flags & GB_G_BETA_ZERO);
+    }
+    GB_DEVICE const int32_t *bias(const WgmmaWork &work, bool of_columns) const
+    {
+        const gb_fused &f = e.t.g.fused;
+
+        if (!(e.t.g.flags & GB_G_FUSED) || !f.bias ||
+            !(f.flags & GB_F_BIAS_COLS) == of_columns)
+            return nullptr;
+        return reinterpret_cast<const int32_t *>(f.bias) + work.batch * f.bias_batch;
+    }
+
+    /* What some rows of C, or columns, add to their sums, and to what these become. */
+    template <int N>
+    struct Added {
+        uint32_t sum[N];
+        int32_t c[N];
+    };
+    /* From row m on, or every `step`-th column from n on, of which `there` exist. */
+    template <int N>
+    GB_DEVICE Added<N> of_rows(const WgmmaWork &work, int64_t m, int there) const
+    {
+        const int32_t *const b = bias(work, false);
+        const int32_t *const rows =
+            reinterpret_cast<const int32_t *>(e.rows) + work.batch * e.rows_batch + m;
+        Added<N> x = {};
+
+        GB_UNROLL
+        for (int i = 0; i < N; i++) {
+            if (e.of_rows != 0 && i < there)
+                x.sum[i] = (uint32_t)e.of_rows * (uint32_t)rows[i];
+            if (b && i < there)
+                x.c[i] = b[m + i];
+            x.sum[i] += (uint32_t)e.whole;
+        }
+        return x;
+    }
+    template <int N>
+    GB_DEVICE Added<N> of_columns(const WgmmaWork &work, int64_t n, int step,
+                                  int there) const
+    {
+        const int32_t *const b = bias(work, true);
         const int32_t *const cols =
             reinterpret_cast<const int32_t *>(e.cols) + work.batch * e.cols_batch + n;
-        const int32_t *bias = g.flags & GB_G_FUSED
-                                  ? reinterpret_cast<const int32_t *>(g.fused.bias)
-                                  : nullptr;
-        uint32_t of_row = (uint32_t)e.whole;
-        int64_t add = e.add;
+        Added<N> x = {};
 
-        if (bias)
-            bias += work.batch * g.fused.bias_batch;
-        if (columns > 0 && e.of_rows != 0)
-            of_row +=
-                (uint32_t)e.of_rows * (uint32_t) reinterpret_cast<const int32_t *>(
-                                          e.rows)[work.batch * e.rows_batch + m];
-        if (columns > 0 && bias && !bias_cols)
-            add += bias[m];
-        GB_UNROLL_BY(4)
-        for (int j = 0; j < columns; j++) {
+        GB_UNROLL
+        for (int i = 0; i < N; i++) {
+            if (e.of_cols != 0 && i < there)
+                x.sum[i] = (uint32_t)e.of_cols * (uint32_t)cols[i * step];
+            if (b && i < there)
+                x.c[i] = b[n + i * step];
+        }
+        return x;
+    }
+
+    /* An element of C; EXACT: exact(). */
+    template <bool EXACT>
+    GB_DEVICE int32_t value(const WgmmaWork &work, uint32_t sum, int32_t old,
+                            int64_t add) const
+    {
+        const gb_gemm_args &g = e.t.g;
+
+        if constexpr (EXACT)
+            return gb_clamp_s32((int64_t)(int32_t)sum + old + add);
+        return gb_integer_s32(work.steps > 0 ? g.alpha[0] : 0, (int32_t)sum,
+                              reads() ? g.beta[0] : 0, old, add);
+    }
+
+    /* Vectors of C that a lane has of a part, a column each, and where they are. */
+    static constexpr int V = 4, SIDE = PART / V, AT_ONCE = 32 / SIDE;
+    static constexpr int TURNS = 16 / AT_ONCE;
+
+    GB_DEVICE int32_t *vectors(const WgmmaWork &work, int part) const
+    {
+        return c(work, part_m(work, part) + lane() % SIDE * V,
+                 part_n(work, part) + lane() / SIDE);
+    }
+    GB_DEVICE void ask(const WgmmaWork &work, int part,
+                       Vec<int32_t, V> (&old)[TURNS]) const
+    {
+        const int32_t *const from = vectors(work, part);
+
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++)
+            if (reads())
+                old[i] = gb_load<int32_t, V>(from + i * AT_ONCE * e.t.g.ldc);
+    }
+
+    /* A part of C that exists, by vectors. */
+    template <bool EXACT>
+    GB_DEVICE void mix_vectors(const WgmmaWork &work, int part,
+                               const Vec<int32_t, V> (&old)[TURNS]) const
+    {
+        const int column = lane() / SIDE, row = lane() % SIDE * V;
+        const Added<V> of_row = of_rows<V>(work, part_m(work, part) + row, V);
+        const Added<TURNS> of_column =
+            of_columns<TURNS>(work, part_n(work, part) + column, AT_ONCE, TURNS);
+        int32_t *const to = vectors(work, part);
+
+        GB_UNROLL
+        for (int i = 0; i < TURNS; i++) {
+            Vec<int32_t, V> v = gb_load<int32_t, V>(
+                &gb_wgmma_element<int32_t>(buffer(part), column + i * AT_ONCE, row));
+
+            GB_UNROLL
+            for (int r = 0; r < V; r++)
+                v.at[r] = value<EXACT>(
+                    work, (uint32_t)v.at[r] + of_row.sum[r] + of_column.sum[i],
+                    old[i].at[r], (int64_t)e.add + of_row.c[r] + of_column.c[i]);
+            gb_store_whole(to + i * AT_ONCE * e.t.g.ldc, v);
+        }
+    }
+
+    /* Any part, by a lane for each of its rows; what is read of some columns is asked for at
+     * once. */
+    template <bool EXACT>
+    GB_DEVICE void mix_words(const WgmmaWork &work, int part) const
+    {
+        constexpr int SOME = 8;
+        const gb_gemm_args &g = e.t.g;
+        const int64_t m = part_m(work, part) + lane(), n = part_n(work, part);
+        const int columns = m < g.m ? (int)gb_tile_min(g.n - n, 16) : 0;
+        const Added<1> of_row = of_rows<1>(work, m, columns > 0);
+
+        GB_NO_UNROLL
+        for (int j = 0; j < columns; j += SOME) {
             int32_t *const to = c(work, m, n + j);
-            uint32_t sum = of_row;
+            const Added<SOME> of_column = of_columns<SOME>(work, n + j, 1, columns - j);
+            int32_t old[SOME] = {};
 
-            /* (of a tile without sums the buffer may hold anything) */
-            if (work.steps > 0)
-                sum += (uint32_t)gb_wgmma_element<int32_t>(buffer(part), j, lane());
-            if (e.of_cols != 0)
-                sum += (uint32_t)e.of_cols * (uint32_t)cols[j];
-            *to = gb_integer_s32(alpha, (int32_t)sum, beta, reads ? *to : 0,
-                                 add + (bias && bias_cols ? bias[n + j] : 0));
+            GB_UNROLL
+            for (int i = 0; i < SOME; i++)
+                if (reads() && j + i < columns)
+                    old[i] = to[i * g.ldc];
+            GB_UNROLL
+            for (int i = 0; i < SOME; i++) {
+                const uint32_t sum = (uint32_t)gb_wgmma_element<int32_t>(
+                    buffer(part), (j + i) % 16, lane());
+
+                if (j + i < columns)
+                    to[i * g.ldc] = value<EXACT>(
+                        work, sum + of_row.sum[0] + of_column.sum[i], old[i],
+                        (int64_t)e.add + of_row.c[0] + of_column.c[i]);
+            }
+        }
+    }
+
+    /* C that is more than sums. Of all of a tile that exists, what was in C is asked for some parts
+     * ahead: as many as registers allow beside the sums. */
+    template <bool EXACT>
+    GB_DEVICE void finish_mixed(const WgmmaWork &work, bool whole,
+                                const int32_t (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        constexpr int AHEAD = Tile::MI * Tile::BN / 2 < 128 ? 2 : 1;
+        Vec<int32_t, V> ahead[AHEAD][TURNS] = {};
+
+        static_assert(Tile::PARTS >= AHEAD, "there are so many");
+        GB_UNROLL
+        for (int i = 0; i < AHEAD; i++)
+            if (whole)
+                ask(work, i, ahead[i]);
+        GB_NO_UNROLL
+        for (int part = 0; part < Tile::PARTS; part++) {
+            Vec<int32_t, V> old[TURNS];
+
+            GB_UNROLL
+            for (int i = 0; i < TURNS; i++) {
+                old[i] = ahead[0][i];
+                ahead[0][i] = ahead[AHEAD - 1][i];
+            }
+            if (whole && part + AHEAD < Tile::PARTS)
+                ask(work, part + AHEAD, ahead[AHEAD - 1]);
+            fill_part(work, part, d);
+            gb_sync_warp();
+            if (whole)
+                mix_vectors<EXACT>(work, part, old);
+            else
+                mix_words<EXACT>(work, part);
+            gb_sync_warp();
+        }
+    }
+
+    /* (Of a tile without sums the buffers hold 0: alpha drops what they hold, but they are
+     * looked at.) */
+    GB_DEVICE void fill_part(const WgmmaWork &work, int part,
+                             const int32_t (&d)[Tile::MI][Tile::BN / 2]) const
+    {
+        GB_UNROLL
+        for (int q = 0; q < Tile::PARTS; q++) /* registers have no index */
+            if (q == part && work.steps > 0)
+                fill(d[q / ACROSS] + q % ACROSS * PART / 2, buffer(part));
+        if (work.steps == 0) {
+            const int32_t none[PART / 2] = {};
+
+            fill(none, buffer(part));
         }
     }
 
@@ -158,33 +323,32 @@ struct Int8Epilogue {
                           const int32_t (&d)[Tile::MI][Tile::BN / 2]) const
     {
         const gb_gemm_args &g = e.t.g;
-        const bool plain = e.plain && work.steps > 0;
+        const bool whole =
+            !e.t.c_direct && work.m + Tile::BN <= g.m && work.n + Tile::BM <= g.n;
 
-        if (plain && !e.t.c_direct && work.m + Tile::BN <= g.m &&
-            work.n + Tile::BM <= g.n) {
+        if (!e.plain || work.steps == 0) {
+            if (exact(work))
+                finish_mixed<true>(work, whole, d);
+            else
+                finish_mixed<false>(work, whole, d);
+            return;
+        }
+        if (whole) {
             finish_whole(work, d);
             return;
         }
         GB_NO_UNROLL
         for (int part = 0; part < Tile::PARTS; part++) {
             const int64_t m = part_m(work, part), n = part_n(work, part);
+            const WgmmaColumns<int32_t, PART> columns(c(work, m, n), g.ldc, g.m - m,
+                                                      g.n - n, buffer(part));
 
-            GB_UNROLL
-            for (int q = 0; q < Tile::PARTS; q++) /* registers have no index */
-                if (q == part && work.steps > 0)
-                    fill(d[q / ACROSS] + q % ACROSS * PART / 2, buffer(part));
+            fill_part(work, part, d);
             gb_sync_warp();
-            if (!plain) {
-                mix(work, part);
-            } else {
-                const WgmmaColumns<int32_t, PART> columns(c(work, m, n), g.ldc, g.m - m,
-                                                          g.n - n, buffer(part));
-
-                if (e.t.c_direct)
-                    columns.put_words();
-                else
-                    columns.put_vectors();
-            }
+            if (e.t.c_direct)
+                columns.put_words();
+            else
+                columns.put_vectors();
             gb_sync_warp();
         }
     }
@@ -195,7 +359,7 @@ template <class Tile>
 GB_INLINE void gb_int8_step(uint32_t stage, int wg, bool add,
                             int32_t (&d)[Tile::MI][Tile::BN / 2])
 {
-    typedef GbWgmmaS8<Tile::BN> Wgmma;
+    typedef GbWgmmaBytes<Tile::BN, int8_t, int8_t> Wgmma;
     const uint64_t x = gb_descriptor<false>(stage + wg * Tile::MI * GB_ATOM_BYTES);
     const uint64_t y = gb_descriptor<false>(stage + Tile::X_BYTES);
 

@@ -19,6 +19,11 @@ GB_HD int32_t gb_round_s32(double x)
     return (int32_t)((x + whole) - whole);
 }
 
+GB_HD int32_t gb_clamp_s32(int64_t x)
+{
+    return (int32_t)(x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x);
+}
+
 /* alpha 0 drops the sum and beta 0 what was in C, whatever they hold. */
 GB_HD int32_t gb_integer_s32(double alpha, int32_t sum, double beta, int32_t old,
                              int64_t add)

@@ -459,5 +459,83 @@ GB_WGMMA(128)
 GB_WGMMA(192)
 GB_WGMMA(256)
 
+/* d := X Y + (add ? d : 0) of bytes, 64 by 32 times 32 by N, in int32_t, which wraps around;
+ * asynchronous, both operands K-major: a step of 32 along k is one of 16 of 16-bit elements. In, of
+ * X and of Y: int8_t or uint8_t. */
+template <int N, class X, class Y>
+struct GbWgmmaBytes;
+
+/* clang-format off */
+#define GB_BYTES_NAMES_32                                                              \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "                \
+    "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, "                \
+    "%28, %29, %30, %31"
+#define GB_BYTES_NAMES_64 GB_BYTES_NAMES_32 ", "                                       \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "                \
+    "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "                \
+    "%58, %59, %60, %61, %62, %63"
+#define GB_BYTES_NAMES_96 GB_BYTES_NAMES_64 ", "                                       \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "                \
+    "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, "                \
+    "%90, %91, %92, %93, %94, %95"
+#define GB_BYTES_NAMES_128 GB_BYTES_NAMES_96 ", "                                      \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, "                   \
+    "%107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, "               \
+    "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define GB_BYTES_SUMS_32                                                               \
+    "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]),            \
+    "+r"(d[6]), "+r"(d[7]), "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]),          \
+    "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]), "+r"(d[16]), "+r"(d[17]),      \
+    "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]),      \
+    "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]),      \
+    "+r"(d[30]), "+r"(d[31])
+#define GB_BYTES_SUMS_64 GB_BYTES_SUMS_32,                                             \
+    "+r"(d[32]), "+r"(d[33]), "+r"(d[34]), "+r"(d[35]), "+r"(d[36]), "+r"(d[37]),      \
+    "+r"(d[38]), "+r"(d[39]), "+r"(d[40]), "+r"(d[41]), "+r"(d[42]), "+r"(d[43]),      \
+    "+r"(d[44]), "+r"(d[45]), "+r"(d[46]), "+r"(d[47]), "+r"(d[48]), "+r"(d[49]),      \
+    "+r"(d[50]), "+r"(d[51]), "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]),      \
+    "+r"(d[56]), "+r"(d[57]), "+r"(d[58]), "+r"(d[59]), "+r"(d[60]), "+r"(d[61]),      \
+    "+r"(d[62]), "+r"(d[63])
+#define GB_BYTES_SUMS_96 GB_BYTES_SUMS_64,                                             \
+    "+r"(d[64]), "+r"(d[65]), "+r"(d[66]), "+r"(d[67]), "+r"(d[68]), "+r"(d[69]),      \
+    "+r"(d[70]), "+r"(d[71]), "+r"(d[72]), "+r"(d[73]), "+r"(d[74]), "+r"(d[75]),      \
+    "+r"(d[76]), "+r"(d[77]), "+r"(d[78]), "+r"(d[79]), "+r"(d[80]), "+r"(d[81]),      \
+    "+r"(d[82]), "+r"(d[83]), "+r"(d[84]), "+r"(d[85]), "+r"(d[86]), "+r"(d[87]),      \
+    "+r"(d[88]), "+r"(d[89]), "+r"(d[90]), "+r"(d[91]), "+r"(d[92]), "+r"(d[93]),      \
+    "+r"(d[94]), "+r"(d[95])
+#define GB_BYTES_SUMS_128 GB_BYTES_SUMS_96,                                            \
+    "+r"(d[96]), "+r"(d[97]), "+r"(d[98]), "+r"(d[99]), "+r"(d[100]), "+r"(d[101]),    \
+    "+r"(d[102]), "+r"(d[103]), "+r"(d[104]), "+r"(d[105]), "+r"(d[106]),              \
+    "+r"(d[107]), "+r"(d[108]), "+r"(d[109]), "+r"(d[110]), "+r"(d[111]),              \
+    "+r"(d[112]), "+r"(d[113]), "+r"(d[114]), "+r"(d[115]), "+r"(d[116]),              \
+    "+r"(d[117]), "+r"(d[118]), "+r"(d[119]), "+r"(d[120]), "+r"(d[121]),              \
+    "+r"(d[122]), "+r"(d[123]), "+r"(d[124]), "+r"(d[125]), "+r"(d[126]),              \
+    "+r"(d[127])
+
+/* With `regs` = N / 2 sums of a thread; x, y and add come after them. */
+#define GB_WGMMA_BYTES(n, regs, x_at, y_at, add_at, type_x, type_y, letters)           \
+    template <>                                                                        \
+    struct GbWgmmaBytes<n, type_x, type_y> {                                           \
+        GB_INLINE void mma(int32_t *d, uint64_t x, uint64_t y, int add)                \
+        {                                                                              \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #add_at ", 0;\n"         \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32." letters     \
+                         " {" GB_BYTES_NAMES_##regs "}, %" #x_at ", %" #y_at           \
+                         ", p;\n}\n"                                                   \
+                         : GB_BYTES_SUMS_##regs                                        \
+                         : "l"(x), "l"(y), "r"(add));                                  \
+        }                                                                              \
+    };
+#define GB_WGMMA_BYTES_OF(type_x, type_y, letters)                                     \
+    GB_WGMMA_BYTES(64, 32, 32, 33, 34, type_x, type_y, letters)                        \
+    GB_WGMMA_BYTES(128, 64, 64, 65, 66, type_x, type_y, letters)                       \
+    GB_WGMMA_BYTES(192, 96, 96, 97, 98, type_x, type_y, letters)                       \
+    GB_WGMMA_BYTES(256, 128, 128, 129, 130, type_x, type_y, letters)
+GB_WGMMA_BYTES_OF(int8_t, int8_t, "s8.s8")
+GB_WGMMA_BYTES_OF(int8_t, uint8_t, "s8.u8")
+GB_WGMMA_BYTES_OF(uint8_t, int8_t, "u8.s8")
+GB_WGMMA_BYTES_OF(uint8_t, uint8_t, "u8.u8")
+/* clang-format on */
+
 #endif /* not GB_SEAM_HOST */
 #endif

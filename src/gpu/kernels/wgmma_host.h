@@ -286,10 +286,11 @@ GB_INLINE void gb_stmatrix(uint32_t at, const uint32_t (&v)[4],
 
 /* ---- wgmma ---- */
 
-/* One product of this thread's warpgroup: 64 by n by gb_wgmma_k. */
+/* One product of this thread's warpgroup: 64 by n by gb_wgmma_k, or by 32 of bytes; into floats, or
+ * int32_t. */
 struct HostProductOf {
-    void (*multiply)(float *const *d, const HostProductOf &op);
-    float *d;
+    void (*multiply)(void *const *d, const HostProductOf &op);
+    void *d;
     uint64_t x, y;
     int add, group;
 };
@@ -361,7 +362,7 @@ GB_INLINE float gb_host_cut(double x)
  * what it is added to, are aligned to the largest of them and cut off at 25 bits after
  * its first, and the sum at fp32's. */
 template <int N, class T, int X_MN, int Y_MN>
-GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
+GB_INLINE void gb_host_multiply_text(void *const *d, const HostProductOf &op)
 {
     constexpr int DEEP = gb_wgmma_k<T>;
     double(&y)[16][256] = gb_host_y;
@@ -372,7 +373,8 @@ GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
             y[k][n] = gb_host_element<T>(op.y, Y_MN, n, k);
     for (int r = 0; r < 64; r++) {
         /* the four threads that hold a row, and where */
-        float *const *of = d + r / 16 * 32 + r % 8 * 4;
+        float *const *of =
+            reinterpret_cast<float *const *>(d) + r / 16 * 32 + r % 8 * 4;
         const int half = r % 16 / 8 * 2;
 
         for (int k = 0; k < DEEP; k++)
@@ -404,7 +406,7 @@ GB_INLINE void gb_host_multiply_text(float *const *d, const HostProductOf &op)
 }
 
 template <int N, class T, int X_MN, int Y_MN>
-static void gb_host_multiply(float *const *d, const HostProductOf &op)
+static void gb_host_multiply(void *const *d, const HostProductOf &op)
 {
     gb_host_multiply_text<N, T, X_MN, Y_MN>(d, op);
 }
@@ -413,7 +415,7 @@ static void gb_host_multiply(float *const *d, const HostProductOf &op)
 /* The same bits: products of short elements are exact in a double. */
 template <int N, class T, int X_MN, int Y_MN>
 __attribute__((target("avx2,fma"))) static void
-gb_host_multiply_fma(float *const *d, const HostProductOf &op)
+gb_host_multiply_fma(void *const *d, const HostProductOf &op)
 {
     gb_host_multiply_text<N, T, X_MN, Y_MN>(d, op);
 }
@@ -450,7 +452,7 @@ static void gb_host_perform(void *const *threads)
 
     for (; done < first->count && first->of[done].group < first->groups - first->due;
          done++) {
-        float *d[128];
+        void *d[128];
 
         for (int t = 0; t < 128; t++)
             d[t] = static_cast<HostProducts *>(threads[t])->of[done].d;
@@ -475,24 +477,110 @@ GB_INLINE void gb_wgmma_wait(int line = __builtin_LINE())
     gb_fiber_group(line, 16 + gb_fiber_thread() / 128, 128, mine, gb_host_perform);
 }
 
+GB_INLINE void gb_host_ask(void (*multiply)(void *const *, const HostProductOf &),
+                           void *d, uint64_t x, uint64_t y, int add)
+{
+    HostProducts *mine = gb_host_products_here();
+
+    if (mine->count == (int)(sizeof mine->of / sizeof *mine->of))
+        gb_fiber_refuse("too many products under way");
+    if (x >> 62 != 1 || y >> 62 != 1)
+        gb_fiber_refuse("an operand without the 128-byte swizzle");
+    mine->of[mine->count++] = {multiply, d, x, y, add, mine->groups};
+}
+
 template <int N, class T, int X_MN, int Y_MN>
 struct GbWgmma {
     static_assert(sizeof(T) == 2 || (!X_MN && !Y_MN), "tf32 is K-major");
     static void mma(float *d, uint64_t x, uint64_t y, int add)
     {
-        HostProducts *mine = gb_host_products_here();
-        void (*multiply)(float *const *, const HostProductOf &) =
+        void (*multiply)(void *const *, const HostProductOf &) =
             gb_host_multiply<N, T, X_MN, Y_MN>;
 
 #if defined(__x86_64__)
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
             multiply = gb_host_multiply_fma<N, T, X_MN, Y_MN>;
 #endif
-        if (mine->count == (int)(sizeof mine->of / sizeof *mine->of))
-            gb_fiber_refuse("too many products under way");
-        if (x >> 62 != 1 || y >> 62 != 1)
-            gb_fiber_refuse("an operand without the 128-byte swizzle");
-        mine->of[mine->count++] = {multiply, d, x, y, add, mine->groups};
+        gb_host_ask(multiply, d, x, y, add);
+    }
+};
+
+/* ---- of bytes ---- */
+
+/* Row `row` of a K-major operand, 32 of k. */
+template <class T>
+GB_INLINE void gb_host_bytes(uint64_t descriptor, int row, T (&to)[32])
+{
+    const uint32_t at = ((uint32_t)(descriptor & 0x3fff) << 4) +
+                        row / 8 * ((uint32_t)(descriptor >> 32 & 0x3fff) << 4) +
+                        row % 8 * 128;
+
+    for (int half = 0; half < 2; half++)
+        __builtin_memcpy(to + 16 * half,
+                         gb_host_at(gb_host_swizzled(at + 16 * (uint32_t)half)), 16);
+}
+
+/* One for all tiles, as gb_host_y. */
+static thread_local int16_t gb_host_y_bytes[256][32];
+
+/* Exact, modulo 2^32. */
+template <int N, class X, class Y>
+GB_INLINE void gb_host_bytes_text(void *const *d, const HostProductOf &op)
+{
+    for (int n = 0; n < N; n++) {
+        Y y[32];
+
+        gb_host_bytes(op.y, n, y);
+        for (int k = 0; k < 32; k++)
+            gb_host_y_bytes[n][k] = y[k];
+    }
+    for (int r = 0; r < 64; r++) {
+        int32_t *const *of =
+            reinterpret_cast<int32_t *const *>(d) + r / 16 * 32 + r % 8 * 4;
+        const int half = r % 16 / 8 * 2;
+        int16_t wide[32];
+        X x[32];
+
+        gb_host_bytes(op.x, r, x);
+        for (int k = 0; k < 32; k++)
+            wide[k] = x[k];
+        for (int n = 0; n < N; n++) {
+            int32_t &to = of[n % 8 / 2][n / 8 * 4 + half + n % 2], sum = 0;
+
+            for (int k = 0; k < 32; k++)
+                sum += wide[k] * gb_host_y_bytes[n][k];
+            to = (int32_t)((uint32_t)sum + (op.add ? (uint32_t)to : 0));
+        }
+    }
+}
+
+template <int N, class X, class Y>
+static void gb_host_multiply_bytes(void *const *d, const HostProductOf &op)
+{
+    gb_host_bytes_text<N, X, Y>(d, op);
+}
+
+#if defined(__x86_64__)
+template <int N, class X, class Y>
+__attribute__((target("avx2"))) static void
+gb_host_multiply_bytes_avx2(void *const *d, const HostProductOf &op)
+{
+    gb_host_bytes_text<N, X, Y>(d, op);
+}
+#endif
+
+template <int N, class X, class Y>
+struct GbWgmmaBytes {
+    static void mma(int32_t *d, uint64_t x, uint64_t y, int add)
+    {
+        void (*multiply)(void *const *, const HostProductOf &) =
+            gb_host_multiply_bytes<N, X, Y>;
+
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx2"))
+            multiply = gb_host_multiply_bytes_avx2<N, X, Y>;
+#endif
+        gb_host_ask(multiply, d, x, y, add);
     }
 };
 
