@@ -26,6 +26,8 @@ static const double memory_rate = 4.0e12, line_seconds = 1.3e-9;
 static const double crossed_lines = 1.85;
 /* A second kernel, for the partial sums of the first. */
 static const double reduce_latency = 5.5e-6;
+/* What a copy has of that which turns an operand over on the way. */
+static const double repack_rate = 3.0e12;
 /* A launch ahead of the product's own. */
 static const double repair_latency = 3e-6;
 /* A kernel behind the product's, that finds nothing to do. */
@@ -375,6 +377,7 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
         (of_residues(k) ? residue_operand : 2 * (double)gb_type_size(p->type)) *
         (double)gb_max(p->batch, 1);
     bool emulated = k->flags & GB_K_EMULATED;
+    double rate;
     unsigned repair = copied(p, k, align_a, align_b);
     unsigned crossed = (align_a < GB_PLAN_LINE ? GB_REPAIR_A : 0u) |
                        (align_b < GB_PLAN_LINE ? GB_REPAIR_B : 0u);
@@ -388,11 +391,12 @@ bool gb_plan_row(const struct gb_problem *p, const struct gb_device_info *info,
         return true;
     if (!emulated && !(k->flags & GB_K_INTEGER) && !gb_launch_can_repair(k, info))
         return false;
+    rate = k->flags & GB_K_FAST ? repack_rate : memory_rate;
     choice->terms.copies = repair_latency + (emulated ? rest_latency : 0);
     if (choice->repair & GB_REPAIR_A)
-        choice->terms.copies += size * (double)p->m * (double)p->k / memory_rate;
+        choice->terms.copies += size * (double)p->m * (double)p->k / rate;
     if (choice->repair & GB_REPAIR_B)
-        choice->terms.copies += size * (double)p->k * (double)p->n / memory_rate;
+        choice->terms.copies += size * (double)p->k * (double)p->n / rate;
     choice->seconds += choice->terms.copies;
     return true;
 }
