@@ -121,7 +121,7 @@ static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
     engine->n_modules = 0;
     memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
     memset(engine->helpers, 0, sizeof engine->helpers);
-    engine->split = NULL;
+    engine->split = engine->bytes = engine->sums = NULL;
     memset(engine->rest, 0, sizeof engine->rest);
     pthread_mutex_unlock(&engine->module_lock);
 }
