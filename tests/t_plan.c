@@ -459,6 +459,12 @@ static void test_integers(void)
     ok(gb_plan_make(&p, &gb_model_typical, (size_t)8 << 20, &plan) == GB_OK &&
            plan.panel_k == p.k && gb_plan_bytes(&plan) <= 8 << 20,
        "short of memory, panels of all of k are smaller");
+    for (int i = 0; i < 3; i++) {
+        p.k = (int64_t[]){1, 128, 255}[i];
+        ok(gb_plan_make(&p, &gb_model_typical, (size_t)1 << 20, &plan) == GB_OK &&
+               plan.panel_k == p.k && gb_plan_bytes(&plan) <= 1 << 20,
+           "so are those of a k of %d", (int)p.k);
+    }
 }
 
 /* Tiles that fill no turn of the grid, and operands that are read once. */

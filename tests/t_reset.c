@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "child.h"
+#include "gemmblas/cblas.h"
 #include "tap.h"
 #include "verify.h"
 
@@ -154,13 +155,36 @@ static int by_runtime(void)
     return 0;
 }
 
-/* GEMMBLAS_FAULT is set: the second product, and in the other mode another one, meets a
+/* Three launches: B is copied, A summed. */
+static void integers(enum where where, const char *when)
+{
+    enum { N = 64 };
+    static uint8_t a[N * N], b[N * N];
+    static int32_t c[N * N];
+    const int32_t co = 5;
+    struct verify_trace t;
+
+    memset(a, 3, sizeof a);
+    memset(b, 200, sizeof b);
+    cblas_gemm_s8u8s32(CblasColMajor, CblasNoTrans, CblasNoTrans, CblasFixOffset, N, N,
+                       N, 1, a, N, 0, b, N, 0, 0, c, N, &co);
+    for (int i = 0; i < N * N; i++)
+        if (c[i] != N * 3 * 200 + co)
+            bail("%s: a sum of integers is %d", when, c[i]);
+    t = verify_trace_read();
+    if (t.calls != 1 || t.on_gpu != (where == GPU))
+        bail("%s: integers on the %s", when, t.on_gpu ? "GPU" : "CPU");
+}
+
+/* GEMMBLAS_FAULT is set: the third product, and in the other mode another one, meets a
  * device that has failed. */
 static int emulated(bool twice)
 {
     product("dgemm_", 100, GPU, "before");
+    integers(GPU, "before");
     products(100, GPU, "the device fails");
     products(70, twice ? CPU : GPU, "later");
+    integers(twice ? CPU : GPU, "at last");
     return 0;
 }
 
@@ -213,11 +237,11 @@ int main(int argc, char **argv)
 {
     static const char *const log[] = {"GEMMBLAS_LOG=info", NULL};
     static const char *const once[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_LOG=info",
-                                       "GEMMBLAS_ROUTE=gpu", "GEMMBLAS_FAULT=launch@2",
+                                       "GEMMBLAS_ROUTE=gpu", "GEMMBLAS_FAULT=launch@5",
                                        NULL};
     static const char *const twice[] = {"GEMMBLAS_DEVICE=emu", "GEMMBLAS_LOG=info",
                                         "GEMMBLAS_ROUTE=gpu",
-                                        "GEMMBLAS_FAULT=launch@2,launch@6", NULL};
+                                        "GEMMBLAS_FAULT=launch@5,launch@9", NULL};
 
     if (argc > 1)
         return scene(argv[1]);

@@ -96,8 +96,8 @@ void cblas_gemm_bf16bf16f32(CBLAS_LAYOUT layout, CBLAS_TRANSPOSE transa,
  * CblasRowOffset: each of its rows is co[0..n-1]; CblasColOffset: each of its columns is
  * co[0..m-1]. The product of the integers is taken modulo 2^32; alpha, beta and C_offset are applied
  * to it in double precision, and the result is rounded to the nearest integer, of two the even
- * one, and kept inside int32_t. With an alpha of 1, and a beta of 0 or 1, all is exact but for
- * what is beyond. Positions of illegal arguments: 1 layout, 2 transa, 3 transb, 4 offsetc, 5 m, 6 n,
+ * one, and kept inside int32_t: what is beyond becomes the nearest end, NaN the lower one. With an
+ * alpha of 1, and a beta of 0 or 1, nothing is rounded. Positions of illegal arguments: 1 layout, 2 transa, 3 transb, 4 offsetc, 5 m, 6 n,
  * 7 k, 10 lda, 13 ldb, 17 ldc. */
 typedef enum CBLAS_OFFSET {
     CblasRowOffset = 171,

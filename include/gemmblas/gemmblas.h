@@ -107,8 +107,9 @@ struct gemmblas_product {
  *
  * Of s8, A B is summed modulo 2^32; alpha, beta and the bias, which is of s32, are applied to
  * that in double precision, and the result is rounded to the nearest integer (of two the even one)
- * and kept inside int32_t. With an alpha of 1, and a beta of 0 or 1, all is exact but for what is
- * beyond. There are neither scales nor activations (GEMMBLAS_E_TYPE). Arrays of addresses in
+ * and kept inside int32_t: what is beyond becomes the nearest end, NaN the lower one. With an alpha
+ * of 1, and a beta of 0 or 1, nothing is rounded. Matrices in device memory must be on a device of
+ * compute capability 9.0, else GEMMBLAS_E_UNSUPPORTED. There are neither scales nor activations (GEMMBLAS_E_TYPE). Arrays of addresses in
  * device memory are GEMMBLAS_E_UNSUPPORTED.
  *
  * No element of C may be another one's, in the whole batch, nor one of any A, B or vector that is

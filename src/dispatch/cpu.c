@@ -392,13 +392,15 @@ void gb_cpu_extra_gemm(const struct gb_problem *p)
     int64_t size = (int64_t)gb_type_size(acc), rows, cols;
     _Alignas(16) char few[FEW_BYTES] = {0}; /* where there is no memory */
     size_t bytes = (size_t)gb_min(p->m * p->n * size, SUMS_BYTES);
-    char *sums = p->extra && p->type != GB_I8 ? calloc(1, bytes) : NULL;
-    int64_t most = (sums ? (int64_t)bytes : FEW_BYTES) / size;
+    char *sums;
+    int64_t most;
 
     if (!p->extra || p->type == GB_I8) { /* of which the product takes care itself */
         gb_cpu_real_gemm(p);
         return;
     }
+    sums = calloc(1, bytes);
+    most = (sums ? (int64_t)bytes : FEW_BYTES) / size;
     rows = gb_max(1, gb_min(p->m, most));
     cols = gb_max(1, gb_min(p->n, most / rows));
     for (int64_t i = 0; i < gb_rect_pieces(whole, rows, cols); i++) {

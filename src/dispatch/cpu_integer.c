@@ -14,8 +14,8 @@
 
 enum { BLOCK = 64, DEPTH = 128 };
 
-/* dst[i][l] = element (i0 + i, l0 + l) of op(X) and `zero`; 0 past `rows` and `len`. A row of op(X)
- * is along memory or not. */
+/* dst[i][l] = element (r.i + i, r.j + l) of a matrix and `zero`, 0 beyond r.m and r.n. `along`: its
+ * rows lie along memory; else its columns do. */
 static void pack(int16_t (*dst)[DEPTH], const uint8_t *x, int64_t ld, bool along,
                  bool is_unsigned, int32_t zero, struct gb_rect r)
 {
@@ -48,7 +48,7 @@ struct work {
     int16_t a[BLOCK][DEPTH], b[BLOCK][DEPTH];
 };
 
-/* The sums of one block of C. `side` of its rows and columns: at most BLOCK. */
+/* The sums of one block of C, of at most BLOCK x BLOCK. */
 static void sum_block(const struct gb_problem *p, struct gb_rect r, struct work *w)
 {
     const struct gb_offsets *o = &p->offsets;

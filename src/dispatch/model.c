@@ -124,6 +124,8 @@ struct gb_cost gb_model_cost(const struct gb_problem *p, const struct gb_rates *
     struct gb_cost cost = {.latency = rates->latency, .kernel = kernel};
     double arithmetic, traffic;
 
+    if (p->type == GB_I8)
+        threads = 1; /* of loops of ours: few BLAS libraries have the name */
     if (gb_model_flops(p) < threads * per_thread)
         threads =
             gb_model_flops(p) / per_thread < 1 ? 1 : gb_model_flops(p) / per_thread;

@@ -545,15 +545,17 @@ static bool panels_that_fit(struct gb_plan *plan, size_t budget, bool whole)
 
     for (int64_t side = gb_round_up(most, PANEL_GRAIN); side >= PANEL_GRAIN;
          side = round_to(side * 3 / 4, PANEL_GRAIN)) {
-        for (int64_t deep = whole ? p->k : 4096; deep >= 256;
-             deep = whole ? 0 : deep / 2) {
+        int64_t deep = whole ? p->k : 4096;
+
+        do {
             plan->panel_m = gb_min(side, p->m);
             plan->panel_n = gb_min(side, p->n);
             plan->panel_k = gb_min(deep, p->k);
             plan->rows_first = p->m > p->n;
             if (gb_plan_bytes(plan) <= budget)
                 return true;
-        }
+            deep /= 2;
+        } while (!whole && deep >= 256);
         if (side == PANEL_GRAIN)
             break;
     }

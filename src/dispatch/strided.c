@@ -209,8 +209,9 @@ static bool suits_tma(const struct gb_product *p, struct form a, struct form b)
     const int64_t most = (INT64_C(1) << 40) / 2 / (int64_t)gb_type_size(p->type);
 
     return !p->a.list && !p->b.list && !p->c.list && a.ld < most && b.ld < most &&
-           p->a.batch < most && p->b.batch < most && p->c.batch < most / 2 &&
-           p->c.col < most / 2;
+           (p->batch <= 1 ||
+            (p->a.batch < most && p->b.batch < most && p->c.batch < most / 2)) &&
+           (p->n <= 1 || p->c.col < most / 2);
 }
 
 static struct gb_pack_args copy_of(const struct gb_product *p,

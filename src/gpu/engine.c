@@ -122,6 +122,7 @@ static void drop_parts(struct gb_engine *engine, struct gb_device *dev)
     memset(engine->rows, 0, (size_t)gb_kernel_count * sizeof *engine->rows);
     memset(engine->helpers, 0, sizeof engine->helpers);
     memset(engine->emulated, 0, sizeof engine->emulated);
+    engine->bytes = engine->sums = NULL;
     pthread_mutex_unlock(&engine->module_lock);
 }
 

@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 #include "emulated.h"
-#include "integer.h"
 #include "exec.h"
 #include "guest.h"
+#include "integer.h"
 #include "lane.h"
 #include "pool.h"
 #include "stage.h"

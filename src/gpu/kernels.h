@@ -77,7 +77,7 @@ const struct gb_kernel *gb_kernel_find(const char *name); /* NULL when there is 
 
 /* Does the row run on such a device? The emulated device runs every row whose family is
  * compiled into it, but programs get none from it that needs TMA: those are there for tests of
- * the kernels. Rows for one architecture alone run where this build has their image. */
+ * the kernels, but for rows of integers, which are the only ones of their type. Rows for one architecture alone run where this build has their image. */
 bool gb_kernel_runs(const struct gb_kernel *k, const struct gb_device_info *info);
 
 /* Thread blocks of a cluster, and so tiles side by side along n that one unit computes. */
