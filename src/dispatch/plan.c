@@ -52,12 +52,12 @@ static const double thin_start = 4.5e-6, thin_along = 0.85, thin_across = 0.65;
 /* From a request to memory until its data are there, when all ask. */
 static const double memory_latency = 3e-6;
 
-/* fp64 from residues: how many moduli ordinary numbers want; bytes for each element of an operand,
- * read twice and written once for each of them, and of C, but for what it has anyway; what a tile's
- * sums take to be reduced, and the launches. */
+/* fp64 from residues: how many moduli ordinary numbers want; what an element of an operand takes,
+ * read twice and written once for each of them, and one of C, as bytes of memory in that time (more
+ * than they are: remainders are what takes long; 19 and 24 ps on an H200); what a tile's sums take
+ * to be reduced, and the launches. */
 static const int residue_moduli = GB_MODULI_LEAST + 1;
-static const double residue_operand = 16 + GB_MODULI_LEAST + 1,
-                    residue_c = 2 * (GB_MODULI_LEAST + 1) + 8, residue_tile = 1.5e-6,
+static const double residue_operand = 76, residue_c = 96, residue_tile = 1.5e-6,
                     residue_latency = 15e-6;
 
 static int64_t round_to(int64_t x, int64_t grain)
