@@ -375,12 +375,9 @@ static struct gb_repack repack_of(const struct gb_gemm_args *g, unsigned which,
 
     x.to_vector = gb_round_up(gb_max(x.deep, 1), x.deep < 32 ? 4 : 32);
     x.batch_to = gb_round_up(x.to_vector * x.vectors, 64);
-    x.across = (uint32_t)gb_max(
-        gb_min(gb_ceil_div(x.vectors, GB_REPACK_SIDE), GB_REPACK_ACROSS), 1);
-    x.squares = x.across * (uint32_t)gb_ceil_div(x.deep, GB_REPACK_SIDE);
-    x.stripes = (uint32_t)gb_ceil_div(x.vectors, (int64_t)x.across * GB_REPACK_SIDE);
+    x.wide = gb_ceil_div(x.vectors, GB_REPACK_SIDE);
     if (g->alpha[0] != 0) /* else nothing is read */
-        x.units = x.squares * x.stripes * (uint32_t)x.batch;
+        x.units = x.wide * gb_ceil_div(x.deep, GB_REPACK_SIDE) * x.batch;
     return x;
 }
 

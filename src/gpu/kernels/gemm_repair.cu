@@ -96,16 +96,6 @@ GB_KERNEL_OF(gb_repair_args, gb_repair_16, GB_REPAIR_THREADS, 3, r)
     }
 }
 
-/* What nobody reads again: L2 is for what is written, which a product reads next. */
-GB_INLINE uint32_t gb_load_once(const uint32_t *at)
-{
-#if GB_SEAM_CUDA
-    return __ldcs(at);
-#else
-    return *at;
-#endif
-}
-
 struct gb_repack_square {
     /* of a vector, one after the other; one more, so that neither way of walking meets
      * a bank twice */
@@ -114,34 +104,32 @@ struct gb_repack_square {
 
 /* A square of vectors by elements of them. A warp reads along memory and writes along
  * memory; where these differ, what it has read goes through shared memory. */
-GB_INLINE void gb_repack_part(const gb_repack &x, uint32_t unit,
+GB_INLINE void gb_repack_part(const gb_repack &x, int64_t unit,
                               gb_repack_square &square)
 {
     constexpr int SIDE = GB_REPACK_SIDE, ROWS = GB_REPAIR_THREADS / 32;
-    const uint32_t stripe = unit / x.squares, in = unit - stripe * x.squares;
-    const uint32_t z = stripe / x.stripes, down = in / x.across;
-    const int64_t v0 =
-        (int64_t)((stripe - z * x.stripes) * x.across + in - down * x.across) * SIDE;
-    const int64_t l0 = (int64_t)down * SIDE;
+    const int64_t across = unit / x.wide, tall = (x.deep + SIDE - 1) / SIDE;
+    const int64_t z = across / tall;
+    const int64_t v0 = (unit - across * x.wide) * SIDE, l0 = (across - z * tall) * SIDE;
     const int vectors = (int)gb_tile_min(x.vectors - v0, SIDE);
     const int deep = (int)gb_tile_min(x.deep - l0, SIDE);
     const bool along = x.from_deep == 1;
     const int lane = gb_thread() % 32, row = gb_thread() / 32;
     const int64_t from_row = along ? x.from_vector : x.from_deep;
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(x.from) +
-                           z * x.batch_from + v0 * x.from_vector + l0 * x.from_deep +
-                           row * from_row + lane;
-    uint32_t *to = reinterpret_cast<uint32_t *>(x.to) + z * x.batch_to +
-                   (v0 + row) * x.to_vector + l0 + lane;
+    const uint32_t *const from = reinterpret_cast<const uint32_t *>(x.from) +
+                                 z * x.batch_from + v0 * x.from_vector +
+                                 l0 * x.from_deep + row * from_row + lane;
+    uint32_t *const to = reinterpret_cast<uint32_t *>(x.to) + z * x.batch_to +
+                         (v0 + row) * x.to_vector + l0 + lane;
     const int rows = along ? vectors : deep, columns = along ? deep : vectors;
     uint32_t word[SIDE / ROWS][2];
 
     GB_UNROLL
-    for (int i = 0; i < SIDE / ROWS; i++, from += ROWS * from_row) {
+    for (int i = 0; i < SIDE / ROWS; i++) {
         GB_UNROLL
         for (int half = 0; half < 2; half++)
             if (row + i * ROWS < rows && lane + 32 * half < columns)
-                word[i][half] = gb_load_once(from + 32 * half);
+                word[i][half] = from[i * ROWS * from_row + 32 * half];
     }
     if (!along) {
         gb_sync(); /* all have read the last square */
@@ -162,27 +150,25 @@ GB_INLINE void gb_repack_part(const gb_repack &x, uint32_t unit,
         }
     }
     GB_UNROLL
-    for (int i = 0; i < SIDE / ROWS; i++, to += ROWS * x.to_vector) {
+    for (int i = 0; i < SIDE / ROWS; i++) {
         GB_UNROLL
         for (int half = 0; half < 2; half++)
             if (row + i * ROWS < vectors && lane + 32 * half < deep)
-                to[32 * half] = word[i][half];
+                to[i * ROWS * x.to_vector + 32 * half] = word[i][half];
     }
 }
 
-GB_KERNEL_OF(gb_repack_args, gb_repack_32, GB_REPAIR_THREADS, 4, r)
+GB_KERNEL_OF(gb_repack_args, gb_repack_32, GB_REPAIR_THREADS, 3, r)
 {
-    const uint32_t first = r.x[0].units, units = first + r.x[1].units;
+    const int64_t first = r.x[0].units, units = first + r.x[1].units;
     GB_SHARED(gb_repack_square, square);
 
     gb_grid_wait();
     GB_NO_UNROLL
-    for (uint32_t unit = (uint32_t)gb_block(); unit < units;
-         unit += (uint32_t)gb_grid()) {
-        if (unit < first)
-            gb_repack_part(r.x[0], unit, square);
-        else
-            gb_repack_part(r.x[1], unit - first, square);
+    for (int64_t unit = gb_block(); unit < units; unit += gb_grid()) {
+        const bool second = unit >= first;
+
+        gb_repack_part(r.x[second], unit - (second ? first : 0), square);
     }
 }
 

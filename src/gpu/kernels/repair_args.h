@@ -12,9 +12,6 @@ enum {
     GB_REPAIR_ALIGN = 16,
     GB_REPAIR_ROWS = 4,  /* vectors of a column that a thread has under way at once */
     GB_REPACK_SIDE = 64, /* of the squares that gb_repack_32 copies */
-    /* Of them, at most so many side by side before those below: as a grid has some hundred
-     * under way, both reads and writes have long runs of memory. */
-    GB_REPACK_ACROSS = 16,
 };
 
 /* rows x cols elements of 16 bits, `batch` times. `to` is aligned to GB_REPAIR_ALIGN bytes, and
@@ -39,9 +36,7 @@ struct gb_repack {
     uint64_t from, to; /* device addresses */
     int64_t vectors, deep, from_vector, from_deep, to_vector;
     int64_t batch_from, batch_to, batch;
-    /* Squares: in a row of a stripe; in a stripe; stripes of a matrix; of all batches (of which
-     * no memory holds 2^31). */
-    uint32_t across, squares, stripes, units;
+    int64_t wide, units; /* squares: that cover all vectors; of all batches */
 };
 
 struct gb_repack_args {
