@@ -650,6 +650,36 @@ static bool served(const struct gb_kernel *k)
             (gb_kernel_runs(k, &dev->info) && gb_image_find(k->family, &dev->info)));
 }
 
+/* A plan has one piece of memory for its panels of C, of which the last are smaller: fewer rows may
+ * let more columns be computed at a time, and that must not take more. */
+static void check_bytes(void)
+{
+    const struct gb_gemm_args seen = {.m = 16768, .n = 20000, .k = 8192};
+    struct gb_gemm_args last = seen;
+    const int64_t whole = gb_residues_panel_bytes;
+    struct verify_random r = verify_seed(8);
+    int wrong = 0;
+
+    last.m = 16624;
+    ok(gb_residues_bytes(&last) <= gb_residues_bytes(&seen),
+       "the last rows of 134000 have room in the memory of the others");
+    for (int i = 0; i < 20000; i++) {
+        const struct gb_gemm_args most = {.m = 1 + verify_below(&r, 3000),
+                                          .n = 1 + verify_below(&r, 3000),
+                                          .k = 256 + verify_below(&r, 3000),
+                                          .batch = verify_below(&r, 3),
+                                          .b_batch = verify_below(&r, 2)};
+        struct gb_gemm_args part = most;
+
+        gb_residues_panel_bytes = verify_below(&r, 64 << 20);
+        part.m = 1 + verify_below(&r, most.m);
+        part.n = 1 + verify_below(&r, most.n);
+        wrong += gb_residues_bytes(&part) > gb_residues_bytes(&most);
+    }
+    gb_residues_panel_bytes = whole;
+    is_int(0, wrong, "no part of a product takes more memory than all of it");
+}
+
 int main(void)
 {
     static const int64_t sides[] = {1, 127, 128, 129, 200, 64, 300, 17};
@@ -673,6 +703,7 @@ int main(void)
     gb_residues_cutting(&cut);
     check_reduction(&cut);
     check_joining(&cut);
+    check_bytes();
     for (int i = 0; i < gb_kernel_count; i++) {
         const struct gb_kernel *k = &gb_kernels[i];
         int x = 0;

@@ -43,7 +43,8 @@ struct gb_plan {
     int64_t split_len;
     uint32_t hints; /* enum gb_gemm_flags, of L2 */
     enum gb_chosen chosen;
-    /* Host-side blocking: functions of the memory there is; never change the bits. */
+    /* Host-side blocking: functions of the memory there is; never change the bits (but the last
+     * of emulated fp64, whose moduli are chosen for a panel). */
     int64_t panel_m, panel_n, panel_k;
     bool rows_first; /* panels walk down rows before columns (B stays, A streams) */
     int group_m;

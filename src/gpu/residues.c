@@ -130,7 +130,8 @@ struct places {
     struct gb_residue_side x[2];
     struct gb_residue_sums c;
     struct gb_left left;
-    int64_t panel; /* columns of C at a time */
+    int64_t panel;  /* columns of C at a time */
+    int64_t column; /* bytes of the residues of one, and of B for it */
     size_t bytes;
 };
 
@@ -168,9 +169,10 @@ static struct places places_of(const struct gb_gemm_args *g, uint64_t work)
         .left = {.tiles_m = gb_ceil_div(g->m, GB_SPLIT_TILE),
                  .tiles_n = gb_ceil_div(g->n, GB_SPLIT_TILE)},
     };
-    const int64_t column = GB_MODULI_MOST * (p.x[1].batch * deep + batch * rows_of(g));
 
-    p.panel = gb_min(gb_max(gb_residues_panel_bytes / column / PANEL, 1) * PANEL, g->n);
+    p.column = GB_MODULI_MOST * (p.x[1].batch * deep + batch * rows_of(g));
+    p.panel =
+        gb_min(gb_max(gb_residues_panel_bytes / p.column / PANEL, 1) * PANEL, g->n);
     for (int i = 0; i < 2; i++) {
         struct gb_residue_side *x = &p.x[i];
 
@@ -196,9 +198,15 @@ static struct places places_of(const struct gb_gemm_args *g, uint64_t work)
     return p;
 }
 
+/* Fewer rows may let more columns be under way, whose residues then take more: the same memory serves
+ * every part of a product. */
 size_t gb_residues_bytes(const struct gb_gemm_args *g)
 {
-    return places_of(g, 0).bytes;
+    const struct places p = places_of(g, 0);
+    const int64_t most =
+        gb_min(gb_max(gb_residues_panel_bytes, PANEL * p.column), g->n * p.column);
+
+    return p.bytes + (size_t)(most - p.panel * p.column) + 2 * ALIGN;
 }
 
 gb_devptr gb_residues_left(const struct gb_gemm_args *g, gb_devptr work)

@@ -18,6 +18,7 @@ extern int64_t gb_residues_panel_bytes;
 void gb_residues_cutting(struct gb_cut_args *args);
 void gb_residues_joining(struct gb_join_args *args);
 
+/* As much as the product, or any part of it that has fewer rows or columns, works in. */
 size_t gb_residues_bytes(const struct gb_gemm_args *g);
 gb_devptr gb_residues_left(const struct gb_gemm_args *g, gb_devptr work);
 enum gb_status gb_residues_launch(struct gb_device *dev, struct gb_stream *s,
